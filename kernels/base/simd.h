@@ -1,0 +1,48 @@
+// The instruction sets our Highway kernels are compiled for: a baseline that runs anywhere, AVX2, and AVX-512 (AVX3).
+//
+// Include it before any <hwy/…> header. Highway compiles the part of a unit between HWY_BEFORE_NAMESPACE and
+// HWY_AFTER_NAMESPACE once for every enabled target and picks one at run time, so every further target costs build
+// time and size: SSSE3 and SSE4 would serve only machines older than AVX2 (2013), AVX3_DL adds no float instruction. The
+// baseline is Highway's scalar (g++ < 12.3) or emulated 128-bit (clang) target, plain C++ that any machine runs.
+//
+// A kernel unit, here kernels/example/example.cpp, looks like this:
+//
+//   #include "kernels/example/example.h"
+//
+//   #undef HWY_TARGET_INCLUDE
+//   #define HWY_TARGET_INCLUDE "kernels/example/example.cpp"  // this very file
+//   #include "kernels/base/simd.h"
+//   #include <hwy/foreach_target.h>                           // first hwy header: includes this file once a target
+//   #include <hwy/highway.h>
+//
+//   HWY_BEFORE_NAMESPACE();
+//   namespace weft::cpu::HWY_NAMESPACE {
+//   namespace hn = hwy::HWY_NAMESPACE;
+//
+//   void scale(float* x, int64_t n, float factor) {           // lambdas that use vectors need HWY_ATTR
+//     const hn::ScalableTag<float> d;
+//     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+//     int64_t i = 0;
+//     for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, factor)), d, x + i);
+//     for (; i < n; ++i) x[i] *= factor;
+//   }
+//   }  // namespace weft::cpu::HWY_NAMESPACE
+//   HWY_AFTER_NAMESPACE();
+//
+//   #if HWY_ONCE                                              // what exists once, not once a target
+//   namespace weft::cpu {
+//   HWY_EXPORT(scale);
+//   void scale_launch(Stream, float* x, int64_t n, float factor) { HWY_DYNAMIC_DISPATCH(scale)(x, n, factor); }
+//   }  // namespace weft::cpu
+//   #endif
+//
+// Helpers shared by kernel units (exp, reductions over a row …) are in kernels/base/simd_math-inl.h; include it after
+// <hwy/highway.h>, before HWY_BEFORE_NAMESPACE. The baseline may have a single lane: use no operation that needs two.
+#pragma once
+
+#if defined(HIGHWAY_HWY_DETECT_TARGETS_H_)
+#error "include kernels/base/simd.h before any hwy header"
+#endif
+
+// Names unknown on this architecture or to this version of Highway are unused here; the macro is expanded by Highway.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
