@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <charconv>
