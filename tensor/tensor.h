@@ -29,7 +29,7 @@ struct Node;          // autograd/node.h
 
 struct TensorOptions {
   DType dtype = DType::f32;
-  Device device = cpu;
+  Device device = cpu_device;
   bool requires_grad = false;
 };
 

@@ -22,8 +22,9 @@ constexpr std::string_view name(DeviceType type) {
   return names[static_cast<int>(type)];
 }
 
-inline constexpr Device cpu{DeviceType::cpu, 0};
-inline constexpr Device meta{DeviceType::meta, 0};
+// `cpu` itself is the namespace of the CPU kernels.
+inline constexpr Device cpu_device{DeviceType::cpu, 0};
+inline constexpr Device meta_device{DeviceType::meta, 0};
 
 struct Stream {
   Device device;
