@@ -9,7 +9,6 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace weft {
@@ -17,6 +16,7 @@ namespace weft {
 class Generator {
  public:
   explicit Generator(uint64_t seed = 5489) { manual_seed(seed); }
+  // Starts over. mt19937 itself takes 32 bits: of a larger seed its low ones.
   void manual_seed(uint64_t seed);
   uint64_t seed() const { return seed_; }
 
@@ -29,8 +29,24 @@ class Generator {
   double normal();
   // Uniform in [low, high). Throws unless low < high.
   int64_t integer(int64_t low, int64_t high);
+  int64_t random_i64();  // uniform in [0, 2^63)
+  int32_t random_i32();  // uniform in [0, 2^31)
+  // True with probability p; throws unless 0 <= p <= 1.
+  bool bernoulli(double p);
+  // Exponential with the given rate; throws unless rate > 0.
+  double exponential(double rate = 1);
 
-  // The whole state as bytes that load() takes back; save(load(s)) == s.
+  // Many at once, as torch fills a tensor: uniform in [low, high), and normal with this mean and deviation. From 16
+  // normals on the recipe is not that of normal(): blocks of 16 uniforms become 16 normals, and of a last, partial
+  // block the whole last 16 are drawn again.
+  void fill_uniform(float* out, int64_t count, double low = 0, double high = 1);
+  void fill_uniform(double* out, int64_t count, double low = 0, double high = 1);
+  void fill_normal(float* out, int64_t count, double mean = 0, double deviation = 1);
+  void fill_normal(double* out, int64_t count, double mean = 0, double deviation = 1);
+  // A random order of 0 … count - 1.
+  void fill_permutation(int64_t* out, int64_t count);
+
+  // The whole state as bytes that load() takes back; save(load(s)) == s. load() throws corrupt_data on anything else.
   std::vector<uint8_t> save() const;
   void load(const std::vector<uint8_t>& state);
 
@@ -43,7 +59,7 @@ class Generator {
   double kept_normal_ = 0;
 };
 
-// The calling thread's generator. Ranks that are threads each have their own.
+// The calling thread's generator. Ranks that are threads each have their own; all start from torch's default seed.
 Generator& default_generator();
 // Seeds it, and the (seed, step, op) stream of dropout with it.
 void manual_seed(uint64_t seed);
