@@ -11,8 +11,9 @@ namespace weft {
 namespace store_detail {
 
 void fail_timeout(std::string_view op, const std::string& key, Store::Milliseconds timeout, const std::string& where) {
-  fail(ErrorCode::timeout, op, "key \"{}\" was not set within {:g} s in the store{}; a rank has not come this far or has gone",
-       key, static_cast<double>(timeout.count()) / 1000.0, where);
+  fail(ErrorCode::timeout, op,
+       "key \"{}\" was not set within {:g} s in the store{}; a rank has not come this far or has gone", key,
+       static_cast<double>(timeout.count()) / 1000.0, where);
 }
 
 void check_timeout(std::string_view op, Store::Milliseconds timeout) {
@@ -47,8 +48,9 @@ void StoreTable::set(const std::string& key, std::string_view value) {
   auto found = values_.find(key);
   std::size_t before = found == values_.end() ? 0 : key.size() + found->second.size();
   std::size_t after = bytes_ - before + key.size() + value.size();
-  WEFT_CHECK(after <= Store::max_store_bytes, "store", "the store is full: \"{}\" would bring it to {} bytes, at most {} fit; delete keys no longer needed",
-             key, after, Store::max_store_bytes);
+  WEFT_CHECK(after <= Store::max_store_bytes, "store",
+             "the store is full: \"{}\" would bring it to {} bytes, at most {} fit; delete keys no longer needed", key,
+             after, Store::max_store_bytes);
   if (found == values_.end()) {
     values_.emplace(key, value);
   } else {
@@ -63,11 +65,12 @@ std::int64_t StoreTable::add(const std::string& key, std::int64_t amount) {
   if (const std::string* text = find(key)) {
     const char* end = text->data() + text->size();
     auto [stop, error] = std::from_chars(text->data(), end, old);
-    WEFT_CHECK(error == std::errc() && stop == end, "store", "add to key \"{}\": its value is not an integer of 64 bits", key);
+    WEFT_CHECK(error == std::errc() && stop == end, "store",
+               "add to key \"{}\": its value is not an integer of 64 bits", key);
   }
   std::int64_t sum = 0;
-  WEFT_CHECK(!__builtin_add_overflow(old, amount, &sum), "store", "add to key \"{}\": {} + {} does not fit into 64 bits", key,
-             old, amount);
+  WEFT_CHECK(!__builtin_add_overflow(old, amount, &sum), "store",
+             "add to key \"{}\": {} + {} does not fit into 64 bits", key, old, amount);
   set(key, fmt::format("{}", sum));
   return sum;
 }
@@ -166,9 +169,15 @@ std::vector<std::string> PrefixStore::prefixed(const std::vector<std::string>& k
 }
 
 void PrefixStore::set(const std::string& key, std::string_view value) { store_->set(prefixed(key), value); }
-std::string PrefixStore::get(const std::string& key, Milliseconds timeout) { return store_->get(prefixed(key), timeout); }
-std::int64_t PrefixStore::add(const std::string& key, std::int64_t amount) { return store_->add(prefixed(key), amount); }
-void PrefixStore::wait(const std::vector<std::string>& keys, Milliseconds timeout) { store_->wait(prefixed(keys), timeout); }
+std::string PrefixStore::get(const std::string& key, Milliseconds timeout) {
+  return store_->get(prefixed(key), timeout);
+}
+std::int64_t PrefixStore::add(const std::string& key, std::int64_t amount) {
+  return store_->add(prefixed(key), amount);
+}
+void PrefixStore::wait(const std::vector<std::string>& keys, Milliseconds timeout) {
+  store_->wait(prefixed(keys), timeout);
+}
 bool PrefixStore::check(const std::vector<std::string>& keys) { return store_->check(prefixed(keys)); }
 bool PrefixStore::delete_key(const std::string& key) { return store_->delete_key(prefixed(key)); }
 

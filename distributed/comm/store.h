@@ -127,7 +127,8 @@ class PrefixStore final : public Store {
 
 namespace store_detail {
 // The one wording of a store's timeout. `where` is empty or " at 10.0.0.7:4711".
-[[noreturn]] void fail_timeout(std::string_view op, const std::string& key, Store::Milliseconds timeout, const std::string& where);
+[[noreturn]] void fail_timeout(std::string_view op, const std::string& key, Store::Milliseconds timeout,
+                               const std::string& where);
 // Throws invalid_argument when it is negative.
 void check_timeout(std::string_view op, Store::Milliseconds timeout);
 // Now plus `timeout`, at most a year: milliseconds::max() means "for ever" and must not overflow.

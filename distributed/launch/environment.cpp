@@ -49,8 +49,8 @@ LaunchEnvironment LaunchEnvironment::from_environment() {
 
   result.rank = *rank;
   result.world_size = *world_size;
-  WEFT_CHECK(result.rank < result.world_size, op, "expected RANK below WORLD_SIZE, got RANK={} WORLD_SIZE={}", result.rank,
-             result.world_size);
+  WEFT_CHECK(result.rank < result.world_size, op, "expected RANK below WORLD_SIZE, got RANK={} WORLD_SIZE={}",
+             result.rank, result.world_size);
   result.local_world_size = integer_variable("LOCAL_WORLD_SIZE", 1, result.world_size).value_or(result.world_size);
   auto local_rank = integer_variable("LOCAL_RANK", 0, most);
   WEFT_CHECK(local_rank || result.local_world_size == result.world_size, op,
@@ -63,7 +63,8 @@ LaunchEnvironment LaunchEnvironment::from_environment() {
   const char* address = std::getenv("MASTER_ADDR");
   auto port = integer_variable("MASTER_PORT", 1, 65535);
   if (result.world_size > 1) {
-    WEFT_CHECK(address != nullptr && *address != '\0', op, "WORLD_SIZE is {} but MASTER_ADDR is not set", result.world_size);
+    WEFT_CHECK(address != nullptr && *address != '\0', op, "WORLD_SIZE is {} but MASTER_ADDR is not set",
+               result.world_size);
     WEFT_CHECK(port.has_value(), op, "WORLD_SIZE is {} but MASTER_PORT is not set", result.world_size);
   }
   if (address != nullptr && *address != '\0') result.master_addr = address;

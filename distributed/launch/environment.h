@@ -16,12 +16,12 @@
 namespace weft {
 
 struct LaunchEnvironment {
-  int rank = 0;              // of world_size
+  int rank = 0;  // of world_size
   int world_size = 1;
   int local_rank = 0;        // among the ranks on this host
   int local_world_size = 1;  // how many ranks this host has; decides how many threads each takes
   std::string master_addr = "127.0.0.1";
-  int master_port = 0;       // 0: none, a world of 1 needs no store on the network
+  int master_port = 0;  // 0: none, a world of 1 needs no store on the network
   bool store_is_hosted_by_launcher = false;
 
   // Reads the variables. RANK and WORLD_SIZE come together or not at all (a world of 1). LOCAL_RANK and LOCAL_WORLD_SIZE
