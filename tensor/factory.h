@@ -29,6 +29,13 @@ Tensor tensor(const std::vector<T>& values, TensorOptions options = {.dtype = dt
 // Memory of the caller's, shared, in row-major order; `deleter` runs when the last tensor on it goes.
 Tensor from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> deleter = {});
 
+namespace detail {
+// Raw copies without history. dense_copy gives x itself where it is contiguous; copy_elements needs equal shapes,
+// converts the dtype and must not be given overlapping memory.
+Tensor dense_copy(const Tensor& x);
+void copy_elements(const Tensor& from, const Tensor& to);
+}  // namespace detail
+
 // Random values from `generator` (default: this thread's, see random.h). randn: normal(0, 1); rand: uniform [0, 1).
 Tensor randn(const Shape& shape, TensorOptions options = {}, Generator* generator = nullptr);
 Tensor rand(const Shape& shape, TensorOptions options = {}, Generator* generator = nullptr);

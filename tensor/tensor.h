@@ -48,7 +48,9 @@ class TensorImpl final : public RefCounted {
   Strides strides;  // in elements
   DType dtype = DType::f32;
   bool contiguous = true;
-  bool is_view = false;  // made from another tensor; an in-place write would have to reach that one's history
+  // A recorded in-place write would have to reach the history of these others too; see autograd/ops/inplace.cpp.
+  bool is_view = false;                // made as a view of another tensor
+  std::atomic<bool> has_views{false};  // another tensor was made as a view of this one
   std::unique_ptr<AutogradMeta, detail::AutogradMetaDeleter> autograd;
 };
 

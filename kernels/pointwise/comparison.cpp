@@ -1,0 +1,36 @@
+// CPU kernels of the ops that pointwise.def puts in the family "comparison".
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/pointwise/comparison.cpp"
+#include "kernels/base/simd.h"
+
+#include <hwy/foreach_target.h>
+
+#include <hwy/highway.h>
+
+#include "kernels/pointwise/chunk-inl.h"
+#include "kernels/pointwise/functors/comparison-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::HWY_NAMESPACE {
+
+cpu::ChunkFunction comparison_of(PointwiseOp op, PointwisePass pass, DType compute) {
+  switch (op) {
+#define WEFT_FAMILY_comparison(op, Functor, arity, rule) \
+  case PointwiseOp::op: return chunk_of<Functor, arity, Rule::rule>(pass, compute);
+#include "kernels/pointwise/families.h"
+#undef WEFT_FAMILY_comparison
+    default: return nullptr;
+  }
+}
+
+}  // namespace weft::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft {
+HWY_EXPORT(comparison_of);
+cpu::ChunkFunction cpu::comparison_chunk(PointwiseOp op, PointwisePass pass, DType compute) {
+  return HWY_DYNAMIC_DISPATCH(comparison_of)(op, pass, compute);
+}
+}  // namespace weft
+#endif

@@ -1,0 +1,42 @@
+// The kernels of each device, one member a family.
+//
+//   kernel_table(x.device().type).softmax.forward(stream, …);
+//
+// A device that is not in this build, and meta, which has no kernels, are an error naming `op`.
+#pragma once
+#include <string_view>
+
+#include "kernels/attention/attention.h"
+#include "kernels/base/stream.h"
+#include "kernels/conv/conv.h"
+#include "kernels/copy/copy.h"
+#include "kernels/embedding/embedding.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/index/index.h"
+#include "kernels/loss/loss.h"
+#include "kernels/norm/norm.h"
+#include "kernels/optimizer/optimizer.h"
+#include "kernels/pointwise/pointwise.h"
+#include "kernels/reduce/reduce.h"
+#include "kernels/softmax/softmax.h"
+
+namespace weft {
+
+struct KernelTable {
+  const PointwiseKernels& pointwise;
+  const CopyKernels& copy;
+  const ReduceKernels& reduce;
+  const GemmKernels& gemm;
+  const ConvKernels& conv;
+  const SoftmaxKernels& softmax;
+  const NormKernels& norm;
+  const AttentionKernels& attention;
+  const LossKernels& loss;
+  const EmbeddingKernels& embedding;
+  const IndexKernels& index;
+  const OptimizerKernels& optimizer;
+};
+
+const KernelTable& kernel_table(DeviceType device, std::string_view op);
+
+}  // namespace weft
