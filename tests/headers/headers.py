@@ -33,7 +33,8 @@ def main():
             target = pathlib.Path(folder) / destination
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
-            headers.append(destination)
+            if source.suffix == ".h":
+                headers.append(destination)
             for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
                 if CUDA_NAME.search(line.split("//")[0]):
                     failures.append(f"{source}:{number}: an installed header names CUDA: {line.strip()}")
