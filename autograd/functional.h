@@ -28,6 +28,10 @@ Tensor checkpoint(const TensorFunction& f, const std::vector<Tensor>& inputs);
 Tensor custom_op(const char* name, const std::vector<Tensor>& inputs, const Tensor& value,
                  std::function<std::vector<Tensor>(const Tensor& grad_output)> backward);
 
+// For the backward functions of fused ops under create_graph: the gradients of f, the same function made of
+// differentiable ops, at `inputs`; undefined for inputs that require none.
+Gradients composite_gradients(const TensorFunction& f, const std::vector<Tensor>& inputs, const Tensor& grad_output);
+
 struct GradcheckOptions {
   double eps = 1e-6;  // step of the central difference
   double atol = 1e-5;

@@ -1,0 +1,16 @@
+// All differentiable operations.
+#pragma once
+#include "autograd/ops/attention.h"
+#include "autograd/ops/conv.h"
+#include "autograd/ops/dropout.h"
+#include "autograd/ops/embedding.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/inplace.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/norm.h"
+#include "autograd/ops/pointwise.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/softmax.h"
+#include "autograd/ops/view.h"
+#include "tensor/factory.h"
