@@ -44,5 +44,7 @@
 #error "include kernels/base/simd.h before any hwy header"
 #endif
 
-// Names unknown on this architecture or to this version of Highway are unused here; the macro is expanded by Highway.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+// The macro is expanded inside Highway, which defines every name on every architecture. On Arm this leaves NEON: vectors
+// whose length is unknown at compile time (SVE, RVV) cannot be kept in the arrays our register tiles are made of.
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
