@@ -21,7 +21,7 @@ Gradients composite_gradients(const TensorFunction& f, const std::vector<Tensor>
   std::vector<Tensor> variables = inputs;
   std::vector<Tensor> wanted;
   for (Tensor& variable : variables) {
-    if (!variable.requires_grad()) continue;
+    if (!variable.defined() || !variable.requires_grad()) continue;
     variable = record("identity", {variable}, variable.detach(),
                       [](Node&, const Gradients& dy) -> Gradients { return {dy[0]}; });
     wanted.push_back(variable);
@@ -30,7 +30,7 @@ Gradients composite_gradients(const TensorFunction& f, const std::vector<Tensor>
   if (wanted.empty()) return result;
   Gradients found = grad({f(variables)}, wanted, {grad_output}, {.create_graph = true, .allow_unused = true});
   for (size_t i = 0, next = 0; i < inputs.size(); ++i)
-    if (inputs[i].requires_grad()) result[i] = std::move(found[next++]);
+    if (inputs[i].defined() && inputs[i].requires_grad()) result[i] = std::move(found[next++]);
   return result;
 }
 

@@ -66,7 +66,7 @@ AutogradMeta& autograd_meta(const Tensor& tensor) {
 }
 
 Edge gradient_edge(const Tensor& tensor) {
-  if (!tensor.requires_grad()) return {};
+  if (!tensor.defined() || !tensor.requires_grad()) return {};
   AutogradMeta& meta = *tensor.impl().autograd;
   if (meta.grad_fn) return {meta.grad_fn, meta.output_index};
   std::shared_ptr<Node> accumulator = meta.accumulator.lock();

@@ -23,10 +23,10 @@ Tensor along(const char* name, const Tensor& input, int64_t dim_, bool log) {
   const Tensor x = input.contiguous();
   const Extent e = extent_of(x, dim);
   Tensor y = empty_like(x);
-  const SoftmaxKernels& kernels = kernel_table(x.device().type, name).softmax;
-  if (x.numel() > 0) kernels.forward(Stream{x.device()}, x.dtype(), x.data(), y.data(), e.outer, e.size, e.inner, log);
+
+  if (!x.is_meta() && x.numel() > 0) kernel_table(x.device().type, name).softmax.forward(Stream{x.device()}, x.dtype(), x.data(), y.data(), e.outer, e.size, e.inner, log);
   if (!any_requires_grad({x})) return y;
-  return record(name, {x}, y, [=, &kernels, y = Saved::output(y)](Node& node, const Gradients& dy) -> Gradients {
+  return record(name, {x}, y, [=, y = Saved::output(y)](Node& node, const Gradients& dy) -> Gradients {
     const Tensor result = y.get(node);
     if (GradMode::enabled()) {
       if (log) return {dy[0] - exp(result) * sum(dy[0], {dim}, true)};
@@ -34,8 +34,8 @@ Tensor along(const char* name, const Tensor& input, int64_t dim_, bool log) {
     }
     const Tensor dense = dy[0].contiguous();
     Tensor dx = empty_like(dense);
-    if (dx.numel() > 0)
-      kernels.backward(Stream{dx.device()}, dx.dtype(), result.data(), dense.data(), dx.data(), e.outer, e.size, e.inner,
+    if (!dx.is_meta() && dx.numel() > 0)
+      kernel_table(dx.device().type, name).softmax.backward(Stream{dx.device()}, dx.dtype(), result.data(), dense.data(), dx.data(), e.outer, e.size, e.inner,
                        log);
     return {dx};
   });

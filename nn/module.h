@@ -1,0 +1,194 @@
+// Module: parameters, buffers and sub-modules with names, and what happens around forward.
+//
+//   struct Mlp : nn::Module<Mlp> {
+//     nn::Linear fc1{this, "fc1", {.in = 64, .out = 128}};
+//     nn::Linear fc2{this, "fc2", {.in = 128, .out = 10}};
+//     Tensor forward(const Tensor& x) { return fc2(relu(fc1(x))); }
+//   };
+//   Mlp net;
+//   Tensor y = net(x);                                   // hooks, then forward
+//   for (auto& [name, p] : net.named_parameters()) …     // "fc1.weight", "fc1.bias", "fc2.weight", …
+//
+// Members register themselves with their parent in the order in which they stand, so names and their order are
+// PyTorch's and the same on every rank. A module refers to its members by address: it can be neither copied nor moved.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "tensor/state_dict.h"
+#include "tensor/tensor.h"
+
+namespace weft::nn {
+
+class ModuleBase;
+
+using NamedTensor = std::pair<std::string, Tensor>;
+// Sees the tensors among the arguments of a call, before forward.
+using ForwardPreHook = std::function<void(ModuleBase& module, std::span<const Tensor* const> inputs)>;
+// Sees the tensors among the results, after forward, and may replace them.
+using ForwardHook = std::function<void(ModuleBase& module, std::span<Tensor* const> outputs)>;
+
+struct LoadReport {
+  std::vector<std::string> missing;     // in the module, not in the state dict
+  std::vector<std::string> unexpected;  // in the state dict, not in the module
+};
+
+class ModuleBase {
+ public:
+  ModuleBase(const ModuleBase&) = delete;
+  ModuleBase& operator=(const ModuleBase&) = delete;
+  virtual ~ModuleBase();
+
+  // Parameters of this module and all below, in order of registration. A tied parameter appears once, by its first name.
+  std::vector<NamedTensor> named_parameters() const;
+  std::vector<Tensor> parameters() const;
+  std::vector<NamedTensor> named_buffers() const;
+  // This module (named "") and all below, parents first.
+  std::vector<std::pair<std::string, ModuleBase*>> named_modules();
+  // The direct children.
+  std::vector<std::pair<std::string, ModuleBase*>> named_children() const;
+
+  // All parameters and persistent buffers by name, also tied ones under each name. The tensors are detached and share
+  // memory with the module.
+  StateDict state_dict() const;
+  // Copies values in; shapes must fit, dtypes are converted. A missing or unexpected name is an error unless strict is
+  // false; then they are reported. Nothing is written when there is an error.
+  LoadReport load_state_dict(const StateDict& state, bool strict = true);
+
+  bool training() const { return training_; }
+  void train(bool mode = true);
+  void eval() { train(false); }
+  void zero_grad();
+  // Freezes (false) or unfreezes all parameters.
+  void requires_grad_(bool value = true);
+  // Converts all floating-point parameters and buffers, in place of the old ones.
+  void to(DType dtype);
+
+  HookHandle register_forward_pre_hook(ForwardPreHook hook);
+  HookHandle register_forward_hook(ForwardHook hook);
+
+ protected:
+  ModuleBase() = default;
+  // Registers this module with `parent` under `name`.
+  ModuleBase(ModuleBase* parent, std::string name);
+
+  // `slot` is a member; it is given `value` (undefined: the parameter is absent, as a bias that is switched off).
+  void register_parameter(std::string name, Tensor& slot, Tensor value);
+  // Buffers take part in state_dict() when persistent, never in gradients.
+  void register_buffer(std::string name, Tensor& slot, Tensor value, bool persistent = true);
+  void register_module(std::string name, ModuleBase& child);
+
+  bool has_forward_hooks() const { return !pre_hooks_.empty() || !hooks_.empty(); }
+  void run_pre_hooks(std::span<const Tensor* const> inputs);
+  void run_hooks(std::span<Tensor* const> outputs);
+
+ private:
+  struct Slot {
+    std::string name;
+    Tensor* tensor;
+    bool persistent;
+  };
+  template <class F>
+  void visit(const std::string& prefix, F&& f) const;
+  void check_name(const std::string& name) const;
+
+  std::vector<Slot> parameters_;
+  std::vector<Slot> buffers_;
+  std::vector<std::pair<std::string, ModuleBase*>> children_;
+  std::vector<std::pair<uint64_t, ForwardPreHook>> pre_hooks_;
+  std::vector<std::pair<uint64_t, ForwardHook>> hooks_;
+  ModuleBase* parent_ = nullptr;
+  bool training_ = true;
+};
+
+namespace detail {
+// The tensors among arguments or results; other types are passed over.
+inline void collect(std::vector<const Tensor*>& list, const Tensor& t) { list.push_back(&t); }
+inline void collect(std::vector<const Tensor*>& list, const std::vector<Tensor>& tensors) {
+  for (const Tensor& t : tensors) list.push_back(&t);
+}
+template <class A, class B>
+void collect(std::vector<const Tensor*>& list, const std::pair<A, B>& pair);
+template <class... T>
+void collect(std::vector<const Tensor*>& list, const std::tuple<T...>& tuple);
+template <class T>
+void collect(std::vector<const Tensor*>&, const T&) {}
+template <class A, class B>
+void collect(std::vector<const Tensor*>& list, const std::pair<A, B>& pair) {
+  collect(list, pair.first);
+  collect(list, pair.second);
+}
+template <class... T>
+void collect(std::vector<const Tensor*>& list, const std::tuple<T...>& tuple) {
+  std::apply([&](const auto&... element) { (collect(list, element), ...); }, tuple);
+}
+}  // namespace detail
+
+// The base of every module class: gives it its call operator. `Derived` has a member `forward` of any signature.
+template <class Derived>
+class Module : public ModuleBase {
+ public:
+  template <class... Arguments>
+  auto operator()(Arguments&&... arguments) {
+    Derived& self = static_cast<Derived&>(*this);
+    if (!has_forward_hooks()) return self.forward(std::forward<Arguments>(arguments)...);
+    std::vector<const Tensor*> inputs;
+    (detail::collect(inputs, arguments), ...);
+    run_pre_hooks(inputs);
+    auto result = self.forward(std::forward<Arguments>(arguments)...);
+    std::vector<const Tensor*> found;
+    detail::collect(found, result);
+    std::vector<Tensor*> outputs;
+    for (const Tensor* t : found) outputs.push_back(const_cast<Tensor*>(t));
+    run_hooks(outputs);
+    return result;
+  }
+
+ protected:
+  Module() = default;
+  Module(ModuleBase* parent, std::string name) : ModuleBase(parent, std::move(name)) {}
+};
+
+// A list of modules of one class, named "0", "1", …: nn::ModuleList<Block> h{this, "h"}; h.emplace_back(config);
+// The element class takes (ModuleBase* parent, std::string name, arguments…).
+template <class Element>
+class ModuleList : public ModuleBase {
+ public:
+  ModuleList() = default;
+  ModuleList(ModuleBase* parent, std::string name) : ModuleBase(parent, std::move(name)) {}
+
+  template <class... Arguments>
+  Element& emplace_back(Arguments&&... arguments) {
+    elements_.push_back(
+        std::make_unique<Element>(this, std::to_string(elements_.size()), std::forward<Arguments>(arguments)...));
+    return *elements_.back();
+  }
+  Element& operator[](size_t i) { return *elements_.at(i); }
+  size_t size() const { return elements_.size(); }
+
+  // Iterates over references to the elements.
+  class Iterator {
+   public:
+    explicit Iterator(const std::unique_ptr<Element>* at) : at_(at) {}
+    Element& operator*() const { return **at_; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return at_ != other.at_; }
+
+   private:
+    const std::unique_ptr<Element>* at_;
+  };
+  Iterator begin() const { return Iterator(elements_.data()); }
+  Iterator end() const { return Iterator(elements_.data() + elements_.size()); }
+
+ private:
+  std::vector<std::unique_ptr<Element>> elements_;
+};
+
+}  // namespace weft::nn

@@ -1,0 +1,15 @@
+// All modules, and the functions of nn:: that users call by these names.
+#pragma once
+#include "autograd/ops/ops.h"
+#include "nn/init.h"
+#include "nn/layers/conv.h"
+#include "nn/layers/dropout.h"
+#include "nn/layers/embedding.h"
+#include "nn/layers/linear.h"
+#include "nn/layers/norm.h"
+#include "nn/models/gpt2.h"
+#include "nn/module.h"
+
+namespace weft::nn {
+using weft::cross_entropy;
+}
