@@ -18,8 +18,8 @@ constexpr int kUniformBits<BFloat16> = 8;
 
 Tensor randn(const Shape& shape, TensorOptions options, Generator* generator) {
   Tensor result = empty(shape, {.dtype = options.dtype, .device = options.device});
-  WEFT_CHECK(is_floating(options.dtype) && size_of(options.dtype) > 1, "randn", "expected f64, f32, f16 or bf16, got {}",
-             options.dtype);
+  WEFT_CHECK(is_floating(options.dtype) && size_of(options.dtype) > 1, "randn",
+             "expected f64, f32, f16 or bf16, got {}", options.dtype);
   if (!result.is_meta()) {
     Generator& source = or_default(generator);
     const int64_t count = result.numel();
@@ -74,9 +74,12 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, DType dtype, Gener
     T* out = result.data<T>();
     for (int64_t i = 0; i < count; ++i) {
       const int64_t value = source.integer(low, high);
-      if constexpr (std::is_integral_v<T>) out[i] = static_cast<T>(value);
-      else if constexpr (std::is_same_v<T, double>) out[i] = static_cast<double>(value);
-      else out[i] = T(static_cast<float>(value));
+      if constexpr (std::is_integral_v<T>)
+        out[i] = static_cast<T>(value);
+      else if constexpr (std::is_same_v<T, double>)
+        out[i] = static_cast<double>(value);
+      else
+        out[i] = T(static_cast<float>(value));
     }
   });
   return result;

@@ -17,8 +17,10 @@ constexpr char kStateTag[8] = {'w', 'e', 'f', 't', 'm', 't', '0', '1'};
 
 template <class T>
 T uniform(Generator& generator) {
-  if constexpr (sizeof(T) == 4) return generator.uniform_f32();
-  else return generator.uniform_f64();
+  if constexpr (sizeof(T) == 4)
+    return generator.uniform_f32();
+  else
+    return generator.uniform_f64();
 }
 
 template <class T>
@@ -179,8 +181,8 @@ std::vector<uint8_t> Generator::save() const {
 void Generator::load(const std::vector<uint8_t>& state) {
   constexpr size_t size = sizeof(kStateTag) + kWords * 4 + 4 + 8 + 1 + 8;
   if (state.size() != size || std::memcmp(state.data(), kStateTag, sizeof(kStateTag)) != 0)
-    fail(ErrorCode::corrupt_data, "generator", "not a generator state: expected {} bytes that start with \"weftmt01\", got {}",
-         size, state.size());
+    fail(ErrorCode::corrupt_data, "generator",
+         "not a generator state: expected {} bytes that start with \"weftmt01\", got {}", size, state.size());
   const uint8_t* from = state.data() + sizeof(kStateTag);
   Generator loaded(0);
   for (uint32_t& word : loaded.words_) word = static_cast<uint32_t>(take(from, 4));

@@ -52,8 +52,10 @@ struct Plan {
     std::array<int, Shape::kMaxDims> order{};
     int going = 0;
     for (int d = 0; d < x.dim(); ++d) {
-      if (reduced[static_cast<size_t>(d)]) order[static_cast<size_t>(going++)] = d;
-      else result.keep(x.size(d), x.stride(d));
+      if (reduced[static_cast<size_t>(d)])
+        order[static_cast<size_t>(going++)] = d;
+      else
+        result.keep(x.size(d), x.stride(d));
     }
     if (!keep_order)
       std::stable_sort(order.begin(), order.begin() + going, [&](int a, int b) { return x.stride(a) > x.stride(b); });

@@ -60,14 +60,12 @@ void argmax_columns(benchmark::State& state) {
   });
 }
 void logsumexp_columns(benchmark::State& state) {
-  run(state, true, [](const float* x, const ReduceLayout& layout, float* out) {
-    kernels.logsumexp({}, f32, x, layout, out);
-  });
+  run(state, true,
+      [](const float* x, const ReduceLayout& layout, float* out) { kernels.logsumexp({}, f32, x, layout, out); });
 }
 void norm_columns(benchmark::State& state) {
-  run(state, true, [](const float* x, const ReduceLayout& layout, float* out) {
-    kernels.norm({}, f32, x, layout, 2, out);
-  });
+  run(state, true,
+      [](const float* x, const ReduceLayout& layout, float* out) { kernels.norm({}, f32, x, layout, 2, out); });
 }
 
 BENCHMARK(sum_rows)->Args({2048, 384})->Args({2048, 1536})->Args({65536, 10})->UseRealTime();

@@ -29,8 +29,10 @@ inline constexpr bool kFloating = std::is_floating_point_v<T>;
 
 template <class T>
 HWY_INLINE bool is_nan(T x) {
-  if constexpr (kFloating<T>) return x != x;
-  else return false;
+  if constexpr (kFloating<T>)
+    return x != x;
+  else
+    return false;
 }
 
 template <class T, class Op>
@@ -120,8 +122,10 @@ struct SumOp {
   }
   void combine(Acc& acc, const Acc& later) const { acc += later; }
   void emit(const Acc& acc, int64_t count, int64_t k) const {
-    if constexpr (mean) out[k] = static_cast<T>(acc / static_cast<double>(count));
-    else out[k] = static_cast<T>(acc);
+    if constexpr (mean)
+      out[k] = static_cast<T>(acc / static_cast<double>(count));
+    else
+      out[k] = static_cast<T>(acc);
   }
 
  private:
@@ -172,11 +176,15 @@ template <bool largest, class T>
 HWY_INLINE T better_value(T acc, T x) {
   if constexpr (kFloating<T>) {
     if (acc != acc) return acc;
-    if constexpr (largest) return acc >= x ? acc : x;
-    else return acc <= x ? acc : x;
+    if constexpr (largest)
+      return acc >= x ? acc : x;
+    else
+      return acc <= x ? acc : x;
   } else {
-    if constexpr (largest) return acc >= x ? acc : x;
-    else return acc <= x ? acc : x;
+    if constexpr (largest)
+      return acc >= x ? acc : x;
+    else
+      return acc <= x ? acc : x;
   }
 }
 
@@ -187,8 +195,10 @@ HWY_INLINE float extreme_block(const float* x, int64_t n) {
   const FloatTag d;
   const int64_t lanes = lanes_of(d);
   const auto pick = [](FloatVector a, FloatVector b) HWY_ATTR {
-    if constexpr (largest) return hn::Max(a, b);
-    else return hn::Min(a, b);
+    if constexpr (largest)
+      return hn::Max(a, b);
+    else
+      return hn::Min(a, b);
   };
   auto m0 = hn::Set(d, start), m1 = m0;
   auto nan0 = hn::Zero(d), nan1 = nan0;  // a lane turns NaN where one was met
@@ -218,8 +228,10 @@ struct ExtremeOp {
   T* out;
 
   static T value(T x) {
-    if constexpr (magnitude) return std::abs(x);
-    else return x;
+    if constexpr (magnitude)
+      return std::abs(x);
+    else
+      return x;
   }
   Acc identity() const {
     if constexpr (kFloating<T>)
@@ -242,8 +254,10 @@ struct ExtremeOp {
   }
   void combine(Acc& acc, const Acc& later) const { acc = better_value<largest>(acc, later); }
   void emit(const Acc& acc, int64_t count, int64_t k) const {
-    if constexpr (magnitude) out[k] = count == 0 ? T(0) : acc;
-    else out[k] = acc;
+    if constexpr (magnitude)
+      out[k] = count == 0 ? T(0) : acc;
+    else
+      out[k] = acc;
   }
 };
 
@@ -417,9 +431,12 @@ struct NormOp {
   }
   void combine(Acc& acc, const Acc& later) const { acc += later; }
   void emit(const Acc& acc, int64_t, int64_t k) const {
-    if constexpr (power == Power::two) out[k] = static_cast<T>(std::sqrt(acc));
-    else if constexpr (power == Power::any) out[k] = static_cast<T>(std::pow(acc, 1 / p));
-    else out[k] = static_cast<T>(acc);
+    if constexpr (power == Power::two)
+      out[k] = static_cast<T>(std::sqrt(acc));
+    else if constexpr (power == Power::any)
+      out[k] = static_cast<T>(std::pow(acc, 1 / p));
+    else
+      out[k] = static_cast<T>(acc);
   }
 };
 
@@ -450,8 +467,8 @@ struct VarianceOp {
     for (int64_t i = 0; i < n; i += block) {
       const int64_t size = std::min(block, n - i);
       const T* b = x + i * stride;
-      const double mean = sum(size, [&](int64_t j) { return static_cast<double>(b[j * stride]); }) /
-                          static_cast<double>(size);
+      const double mean =
+          sum(size, [&](int64_t j) { return static_cast<double>(b[j * stride]); }) / static_cast<double>(size);
       const double squares = sum(size, [&](int64_t j) {
         const double delta = static_cast<double>(b[j * stride]) - mean;
         return delta * delta;

@@ -14,7 +14,8 @@ constexpr int64_t kMaxAccumulator = 24;
 // Walks some dimensions (all of `dims` but the last `skip`) in row-major order, giving each position's offset.
 class Cursor {
  public:
-  Cursor(const ReduceLayout::Dims& dims, int skip, int64_t start) : dims_(dims), count_(std::max(dims.count - skip, 0)) {
+  Cursor(const ReduceLayout::Dims& dims, int skip, int64_t start)
+      : dims_(dims), count_(std::max(dims.count - skip, 0)) {
     for (int d = count_ - 1; d >= 0 && start > 0; --d) {
       index_[d] = start % dims_.sizes[d];
       start /= dims_.sizes[d];
