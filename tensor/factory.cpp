@@ -100,7 +100,7 @@ Tensor tensor(std::initializer_list<double> values, TensorOptions options) {
 }
 
 Tensor from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> deleter) {
-  return make(Storage::wrap(data, shape.numel() * size_of(dtype), cpu, std::move(deleter)), shape, dtype);
+  return make(Storage::wrap(data, shape.numel() * size_of(dtype), cpu_device, std::move(deleter)), shape, dtype);
 }
 
 namespace detail {

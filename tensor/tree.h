@@ -51,6 +51,14 @@ class Tree {
   Tree(Tensor tensor) : value_(std::move(tensor)) {}
   Tree(List list) : value_(std::move(list)) {}
   Tree(Map map) : value_(std::move(map)) {}
+  Tree(const Tree&) = default;
+  Tree(Tree&&) noexcept = default;
+  // By value, so that a tree may become one of its own parts: tree = tree["input"].
+  Tree& operator=(Tree other) noexcept {
+    value_.swap(other.value_);
+    return *this;
+  }
+  ~Tree() = default;
   static Tree list(std::initializer_list<Tree> values = {}) { return Tree(List(values)); }
   // Tree::map({{"loss", 0.5}, {"step", 3}})
   static Tree map(std::initializer_list<Map::value_type> entries = {}) { return Tree(Map(entries)); }

@@ -10,11 +10,11 @@ namespace {
 
 constexpr const char* kName = "cross_entropy";
 
-Tensor reduced(const Tensor& loss, Reduction reduction) {
+Tensor reduced(const Tensor& loss, LossReduction reduction) {
   switch (reduction) {
-    case Reduction::none: return loss;
-    case Reduction::mean: return mean(loss);
-    case Reduction::sum: return sum(loss);
+    case LossReduction::none: return loss;
+    case LossReduction::mean: return mean(loss);
+    case LossReduction::sum: return sum(loss);
   }
   return loss;
 }
@@ -78,7 +78,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyLos
     WEFT_CHECK(target.dim() == 0, kName, "one row of logits {} needs a 0-d target, got {}", describe(logits),
                describe(target));
     const Tensor loss = cross_entropy(logits.unsqueeze(0), target.reshape({1}), options);
-    return options.reduction == Reduction::none ? loss.reshape({}) : loss;
+    return options.reduction == LossReduction::none ? loss.reshape({}) : loss;
   }
   Shape expected = logits.shape();
   WEFT_CHECK(logits.dim() >= 2, kName, "expected logits [N, C, …], got {}", describe(logits));
@@ -103,14 +103,14 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyLos
   Tensor total_weight;
   const Tensor loss = fused_rows(rows.contiguous(), target.reshape({target.numel()}).contiguous(), options, total_weight);
   switch (options.reduction) {
-    case Reduction::none: return loss.reshape(expected);
-    case Reduction::sum: return sum(loss);
-    case Reduction::mean: return sum(loss) / total_weight;
+    case LossReduction::none: return loss.reshape(expected);
+    case LossReduction::sum: return sum(loss);
+    case LossReduction::mean: return sum(loss) / total_weight;
   }
   return loss;
 }
 
-Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
+Tensor mse_loss(const Tensor& x, const Tensor& target, LossReduction reduction) {
   WEFT_CHECK(x.shape() == target.shape(), "mse_loss", "shapes differ: {} and {}", describe(x), describe(target));
   return reduced(square(x - target), reduction);
 }

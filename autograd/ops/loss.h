@@ -4,13 +4,13 @@
 
 namespace weft {
 
-enum class Reduction { none, mean, sum };
+enum class LossReduction { none, mean, sum };
 
 struct CrossEntropyLossOptions {
   Tensor weight = {};            // [classes]: a factor for each class
   int64_t ignore_index = -100;   // targets of this value count for nothing
   double label_smoothing = 0;    // in [0, 1): this part of the target is spread over all classes
-  Reduction reduction = Reduction::mean;
+  LossReduction reduction = LossReduction::mean;
 };
 
 // -log softmax(logits)[target]. logits [N, C, d1, …] with targets i64 [N, d1, …], or [C] with a 0-d target. For
@@ -19,6 +19,6 @@ struct CrossEntropyLossOptions {
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyLossOptions options = {});
 
 // (x - target)², reduced.
-Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
+Tensor mse_loss(const Tensor& x, const Tensor& target, LossReduction reduction = LossReduction::mean);
 
 }  // namespace weft

@@ -1,5 +1,6 @@
 // All differentiable operations.
 #pragma once
+#include "autograd/grad_mode.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/conv.h"
 #include "autograd/ops/dropout.h"

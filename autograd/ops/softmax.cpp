@@ -1,6 +1,7 @@
 #include "autograd/ops/softmax.h"
 
 #include "autograd/node.h"
+#include "autograd/ops/common.h"
 #include "autograd/ops/ops.h"
 #include "kernels/table.h"
 

@@ -38,8 +38,8 @@ struct alignas(64) Job {
   void* context;
   int64_t total;
   int64_t tile;
-  int64_t count;                           // tiles in all
-  std::exception_ptr error;                // written by whoever sets `failed`
+  int64_t count;             // tiles in all
+  std::exception_ptr error;  // written by whoever sets `failed`
   std::atomic<bool> failed{false};
   alignas(64) std::atomic<int64_t> next{0};  // the first tile nobody has claimed
 };
@@ -52,14 +52,14 @@ struct alignas(64) Slot {
 };
 
 constinit Slot slots[64];
-alignas(64) constinit std::atomic<uint64_t> used_slots{0};  // one bit a slot
+alignas(64) constinit std::atomic<uint64_t> used_slots{0};    // one bit a slot
 alignas(64) constinit std::atomic<uint32_t> signal_count{0};  // rises with every job; workers sleep on it
-alignas(64) constinit std::atomic<int> worker_count{0};     // running workers
-constinit std::atomic<int> calling_threads{0};              // living threads that have used the pool
-constinit std::atomic<int> thread_target{0};                // num_threads(); 0: not decided yet
+alignas(64) constinit std::atomic<int> worker_count{0};       // running workers
+constinit std::atomic<int> calling_threads{0};                // living threads that have used the pool
+constinit std::atomic<int> thread_target{0};                  // num_threads(); 0: not decided yet
 constinit std::atomic<bool> stopping{false};
 constinit std::atomic<bool> exiting{false};
-constinit std::mutex start_mutex;                     // guards `workers` and every start and stop
+constinit std::mutex start_mutex;                       // guards `workers` and every start and stop
 constinit std::vector<std::thread>* workers = nullptr;  // joined, never freed
 
 // What the pool remembers about a thread.
@@ -105,8 +105,8 @@ inline void pause() {
 // Waits a short while for `done`; true when it came. Gives the core away at every look when threads outnumber cores.
 template <class F>
 bool spin_until(F&& done) {
-  const bool crowded = calling_threads.load(std::memory_order_relaxed) +
-                           worker_count.load(std::memory_order_relaxed) > available_cores();
+  const bool crowded = calling_threads.load(std::memory_order_relaxed) + worker_count.load(std::memory_order_relaxed) >
+                       available_cores();
   const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
   do {
     if (crowded) {
@@ -236,7 +236,8 @@ int acquire_slot() {
 
 int num_threads() {
   int count = thread_target.load(std::memory_order_relaxed);
-  if (count != 0) [[likely]] return count;
+  if (count != 0) [[likely]]
+    return count;
   count = count_from_environment("WEFT_NUM_THREADS");
   if (count == 0) count = std::max(1, available_cores() / std::max(1, count_from_environment("LOCAL_WORLD_SIZE")));
   count = std::min(count, kMaxThreads);
@@ -258,7 +259,8 @@ void detail::run_tiles(int64_t total, int64_t tile, TileFunction function, void*
   ThreadState& self = thread_state;
   const int threads = num_threads();
   if (threads == 1 || self.inside_tile || total <= tile) return run_inline(total, tile, function, context);
-  if (worker_count.load(std::memory_order_relaxed) < threads - 1) [[unlikely]] start_workers(threads);
+  if (worker_count.load(std::memory_order_relaxed) < threads - 1) [[unlikely]]
+    start_workers(threads);
   if (!self.counted) [[unlikely]] {
     self.counted = true;
     calling_threads.fetch_add(1, std::memory_order_relaxed);

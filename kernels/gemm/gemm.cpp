@@ -23,7 +23,9 @@ constexpr double kUsualTile = 24e6;
 // The work a tile should not exceed when there are `flops` in all.
 double tile_limit(double flops) { return std::clamp(flops / 2, kSmallestTile, std::max(kUsualTile, flops / 16)); }
 
-int64_t half_rounded_up(int64_t size, int64_t multiple) { return ((size + 1) / 2 + multiple - 1) / multiple * multiple; }
+int64_t half_rounded_up(int64_t size, int64_t multiple) {
+  return ((size + 1) / 2 + multiple - 1) / multiple * multiple;
+}
 
 Tiling tiling(int64_t m, int64_t n, int64_t k, double limit) {
   int64_t rows = m, columns = n;
@@ -97,9 +99,9 @@ void gemm_bias(Stream, DType dtype, bool transpose_a, bool transpose_b, int64_t 
   });
 }
 
-void gemm_batched(Stream, DType dtype, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
-                  const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b,
-                  double beta, void* c, int64_t ldc, int64_t stride_c, int64_t batch) {
+void gemm_batched(Stream, DType dtype, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                  double alpha, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb,
+                  int64_t stride_b, double beta, void* c, int64_t ldc, int64_t stride_c, int64_t batch) {
   if (m <= 0 || n <= 0 || batch <= 0) return;
   visit_compute(dtype, "gemm_batched", [&](auto type) {
     using T = typename decltype(type)::type;
@@ -112,10 +114,19 @@ void gemm_batched(Stream, DType dtype, bool transpose_a, bool transpose_b, int64
     parallel_for(batch * cut.tiles(), group, [&](int64_t begin, int64_t end) {
       for (int64_t index = begin; index < end; ++index) {
         const int64_t matrix = index / cut.tiles();
-        const Product<T> product{transpose_a, transpose_b, m, n, k, static_cast<T>(alpha),
-                                 static_cast<const T*>(a) + matrix * stride_a, lda,
-                                 static_cast<const T*>(b) + matrix * stride_b, ldb, static_cast<T>(beta),
-                                 static_cast<T*>(c) + matrix * stride_c, ldc};
+        const Product<T> product{transpose_a,
+                                 transpose_b,
+                                 m,
+                                 n,
+                                 k,
+                                 static_cast<T>(alpha),
+                                 static_cast<const T*>(a) + matrix * stride_a,
+                                 lda,
+                                 static_cast<const T*>(b) + matrix * stride_b,
+                                 ldb,
+                                 static_cast<T>(beta),
+                                 static_cast<T*>(c) + matrix * stride_c,
+                                 ldc};
         product.compute(cut, index % cut.tiles());
       }
     });

@@ -44,10 +44,12 @@ void gemm_tile(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t
   if (m <= 0 || n <= 0) return;
   if (k <= 0 || alpha == 0) return scale(m, n, beta, c, ldc);
   const OneThread guard;
-  const dnnl_status_t status = dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', m, n, k, alpha, a, lda, b,
-                                          ldb, beta, c, ldc);
-  if (status == dnnl_out_of_memory) fail(ErrorCode::out_of_memory, "gemm", "no memory to pack a {}×{}×{} product", m, n, k);
-  if (status != dnnl_success) fail(ErrorCode::internal, "gemm", "dnnl_sgemm returned status {}", static_cast<int>(status));
+  const dnnl_status_t status =
+      dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  if (status == dnnl_out_of_memory)
+    fail(ErrorCode::out_of_memory, "gemm", "no memory to pack a {}×{}×{} product", m, n, k);
+  if (status != dnnl_success)
+    fail(ErrorCode::internal, "gemm", "dnnl_sgemm returned status {}", static_cast<int>(status));
 }
 
 // Rows of b (transposed into scratch memory where they are columns) are added to rows of c, a few at a time: every inner

@@ -148,8 +148,8 @@ void check_batched(int64_t batch, int64_t m, int64_t n, int64_t k, bool share_a,
   const auto a = random_values<T>(batch * m * k + 1, 1), b = random_values<T>(batch * n * k + 1, 2);
   const int64_t stride_a = share_a ? 0 : m * k, stride_b = share_b ? 0 : n * k, stride_c = m * n + 3;
   std::vector<T> c(batch * stride_c, T{7});
-  kernels.gemm_batched(stream, dtype_of<T>, true, false, m, n, k, 0.5, a.data(), m, stride_a, b.data(), n, stride_b, 0.0,
-                       c.data(), n, stride_c, batch);
+  kernels.gemm_batched(stream, dtype_of<T>, true, false, m, n, k, 0.5, a.data(), m, stride_a, b.data(), n, stride_b,
+                       0.0, c.data(), n, stride_c, batch);
   for (int64_t q = 0; q < batch; ++q) {
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) {
