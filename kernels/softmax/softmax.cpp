@@ -71,18 +71,30 @@ void softmax_backward_rows(const float* y, const float* dy, float* dx, int64_t r
   }
 }
 
+// f(0) + … + f(size - 1) in blocks, so that rounding errors do not grow with the length of a column.
+template <class F>
+HWY_INLINE FloatVector blocked_sum(FloatTag d, int64_t size, F&& f) {
+  constexpr int64_t block = 32;
+  auto sum = hn::Zero(d);
+  for (int64_t begin = 0; begin < size; begin += block) {
+    auto part = hn::Zero(d);
+    for (int64_t i = begin; i < std::min(size, begin + block); ++i) part = hn::Add(part, f(i));
+    sum = hn::Add(sum, part);
+  }
+  return sum;
+}
+
 // `width` neighbouring columns of [size, inner]: a lane is a column.
 void softmax_columns(const float* x, float* y, int64_t size, int64_t inner, int64_t width, bool log) {
   const FloatTag d;
   for_row(d, width, [&](auto load, auto store, int64_t c) HWY_ATTR {
     auto shift = hn::Set(d, -std::numeric_limits<float>::infinity());
     for (int64_t i = 0; i < size; ++i) shift = hn::Max(shift, load(x + i * inner + c, 0.0f));
-    auto sum = hn::Zero(d);
-    for (int64_t i = 0; i < size; ++i) {
+    const auto sum = blocked_sum(d, size, [&](int64_t i) HWY_ATTR {
       const auto e = exp_at_most_88(d, hn::Sub(load(x + i * inner + c, 0.0f), shift));
-      sum = hn::Add(sum, e);
       if (!log) store(e, y + i * inner + c);
-    }
+      return e;
+    });
     if (log) {
       HWY_ALIGN float sums[HWY_MAX_BYTES / sizeof(float)];
       hn::Store(sum, d, sums);
@@ -101,11 +113,10 @@ void softmax_backward_columns(const float* y, const float* dy, float* dx, int64_
                               bool log) {
   const FloatTag d;
   for_row(d, width, [&](auto load, auto store, int64_t c) HWY_ATTR {
-    auto sum = hn::Zero(d);
-    for (int64_t i = c; i < size * inner; i += inner) {
-      const auto g = load(dy + i, 0.0f);
-      sum = log ? hn::Add(sum, g) : hn::MulAdd(load(y + i, 0.0f), g, sum);
-    }
+    const auto sum = blocked_sum(d, size, [&](int64_t i) HWY_ATTR {
+      const auto g = load(dy + i * inner + c, 0.0f);
+      return log ? g : hn::Mul(load(y + i * inner + c, 0.0f), g);
+    });
     for (int64_t i = c; i < size * inner; i += inner) {
       const auto out = load(y + i, 0.0f);
       const auto g = load(dy + i, 0.0f);
