@@ -40,6 +40,7 @@ struct Task {
   // Gradients asked for by grad(): (node, output) → index into `captured`.
   std::vector<std::pair<Edge, Tensor*>> captures;
   bool accumulate = true;
+  Task* outer = nullptr;  // the task inside which this one runs, as in a checkpoint
   std::vector<std::function<void()>> callbacks;
 
   struct Later {
@@ -220,6 +221,7 @@ void run_task(Task& task, const std::vector<Tensor>& outputs, const std::vector<
     Task* before = running;
     ~Running() { running = before; }
   } restore;
+  task.outer = running;
   running = &task;
   task.run(roots, std::move(gradients));
 }
@@ -256,7 +258,9 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 
 void queue_backward_callback(std::function<void()> f) {
   WEFT_CHECK(running, "queue_backward_callback", "backward is not running on this thread");
-  running->callbacks.push_back(std::move(f));
+  Task* outermost = running;
+  while (outermost->outer) outermost = outermost->outer;
+  outermost->callbacks.push_back(std::move(f));
 }
 
 void Tensor::backward(const Tensor& gradient, BackwardOptions options) const {

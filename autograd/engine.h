@@ -28,7 +28,8 @@ struct GradOptions {
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& grad_outputs = {}, GradOptions options = {});
 
-// Calls `f` when the running backward of this thread has finished, as DDP's end hook does. Throws outside backward.
+// Calls `f` when the running backward of this thread has finished (the outermost one, where a checkpoint runs backward
+// inside backward), as DDP's end hook does. Throws outside backward.
 void queue_backward_callback(std::function<void()> f);
 
 }  // namespace weft

@@ -85,12 +85,18 @@ std::vector<Tensor> ModuleBase::parameters() const {
   return result;
 }
 
-std::vector<NamedTensor> ModuleBase::named_buffers() const {
-  std::vector<NamedTensor> result;
+std::vector<std::pair<std::string, Tensor*>> ModuleBase::buffer_slots() const {
+  std::vector<std::pair<std::string, Tensor*>> result;
   visit("", [&](const std::string& prefix, const ModuleBase& module) {
     for (const Slot& slot : module.buffers_)
-      if (slot.tensor->defined()) result.emplace_back(joined(prefix, slot.name), *slot.tensor);
+      if (slot.tensor->defined()) result.emplace_back(joined(prefix, slot.name), slot.tensor);
   });
+  return result;
+}
+
+std::vector<NamedTensor> ModuleBase::named_buffers() const {
+  std::vector<NamedTensor> result;
+  for (const auto& [name, slot] : buffer_slots()) result.emplace_back(name, *slot);
   return result;
 }
 

@@ -47,6 +47,8 @@ class ModuleBase {
   std::vector<NamedTensor> named_parameters() const;
   std::vector<Tensor> parameters() const;
   std::vector<NamedTensor> named_buffers() const;
+  // The members that hold the buffers, for those who replace them (a buffer must not change under a saved graph).
+  std::vector<std::pair<std::string, Tensor*>> buffer_slots() const;
   // This module (named "") and all below, parents first.
   std::vector<std::pair<std::string, ModuleBase*>> named_modules();
   // The direct children.
