@@ -51,6 +51,7 @@ int run(std::vector<std::string> words) {
   CLI::App app{"Weft, a deep-learning runtime", "weft"};
   app.set_version_flag("--version", "weft " WEFT_VERSION, "print the version and exit");
   app.require_subcommand(1);
+  weft::cli::add_inspect(app);
   weft::cli::add_launch(app);
   remove_separator(app, words);
   const std::string first = words.empty() ? "" : words.front();

@@ -1,4 +1,5 @@
-// Writes the seeds into folders: make_corpus FOLDER gives FOLDER/safetensors and FOLDER/json.
+// Writes the seeds into folders: make_corpus FOLDER gives one folder a target,
+// FOLDER/safetensors_fuzz and so on.
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -21,8 +22,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    write_all(std::filesystem::path(argv[1]) / "safetensors", weft::fuzz::safetensors_seeds());
-    write_all(std::filesystem::path(argv[1]) / "json", weft::fuzz::json_seeds());
+    write_all(std::filesystem::path(argv[1]) / "safetensors_fuzz", weft::fuzz::safetensors_seeds());
+    write_all(std::filesystem::path(argv[1]) / "json_fuzz", weft::fuzz::json_seeds());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "make_corpus: %s\n", error.what());
     return 1;
