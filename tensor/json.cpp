@@ -121,8 +121,7 @@ void write_json(const Tree& tree, int indent, int depth, std::string& out) {
     case Tree::Kind::real: out += real_text(tree.as_double()); return;
     case Tree::Kind::string: out += json_quote(tree.as_string()); return;
     case Tree::Kind::tensor:
-      fail(ErrorCode::invalid_argument, "to_json", "JSON cannot hold {}; save_tree can",
-           describe(tree.as_tensor()));
+      fail(ErrorCode::invalid_argument, "to_json", "JSON cannot hold {}; save_tree can", describe(tree.as_tensor()));
     case Tree::Kind::list: {
       // Lists of plain values stay on one line: they are shapes, sizes, ids.
       bool nested = false;

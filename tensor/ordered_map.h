@@ -131,9 +131,7 @@ class OrderedMap {
   using Index = std::map<std::string, size_t, std::less<>>;
   static constexpr size_t kScanLimit = 12;
 
-  typename Entries::const_iterator place(size_t i) const {
-    return entries_.begin() + static_cast<std::ptrdiff_t>(i);
-  }
+  typename Entries::const_iterator place(size_t i) const { return entries_.begin() + static_cast<std::ptrdiff_t>(i); }
   // Where `key` stands, or size().
   size_t position(std::string_view key) const {
     if (index_) {

@@ -136,9 +136,9 @@ Plan make_plan(const StateDict& tensors, const Metadata& user_metadata) {
     const auto& [name, tensor] = *stored[i];
     if (json.size() > 1) json += ',';
     json += json_quote(name);
-    json += fmt::format(":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                        safetensors_name(tensor.dtype()), fmt::join(tensor.shape(), ","), begin[i],
-                        begin[i] + tensor.nbytes());
+    json +=
+        fmt::format(":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", safetensors_name(tensor.dtype()),
+                    fmt::join(tensor.shape(), ","), begin[i], begin[i] + tensor.nbytes());
   }
   json += '}';
   json.resize((json.size() + 7) / 8 * 8, ' ');

@@ -141,14 +141,17 @@ class HeaderReader final : public JsonEvents {
       case Place::start: corrupt("the header must be a JSON object, got {}", got);
       case Place::file: corrupt("{} must be an object, got {}", printable(key_), got);
       case Place::metadata: corrupt("__metadata__ entry {} must be a string, got {}", printable(key_), got);
-      case Place::shape: corrupt("the shape of tensor {} must be whole numbers of 0 or more, got {}",
-                                 printable(entry_.name), got);
+      case Place::shape:
+        corrupt("the shape of tensor {} must be whole numbers of 0 or more, got {}", printable(entry_.name), got);
       case Place::entry:
-        if (field_ == Field::dtype) corrupt("the dtype of tensor {} must be a string, got {}", printable(entry_.name), got);
-        if (field_ == Field::shape) corrupt("the shape of tensor {} must be an array, got {}", printable(entry_.name), got);
+        if (field_ == Field::dtype)
+          corrupt("the dtype of tensor {} must be a string, got {}", printable(entry_.name), got);
+        if (field_ == Field::shape)
+          corrupt("the shape of tensor {} must be an array, got {}", printable(entry_.name), got);
         [[fallthrough]];
       case Place::offsets:
-        corrupt("data_offsets of tensor {} must be two whole numbers of 0 or more, got {}", printable(entry_.name), got);
+        corrupt("data_offsets of tensor {} must be two whole numbers of 0 or more, got {}", printable(entry_.name),
+                got);
     }
     fail(ErrorCode::internal, kOp, "unknown place in a header");
   }
@@ -194,14 +197,14 @@ void check_coverage(const SafetensorsHeader& header, int64_t data_bytes, std::st
   std::vector<const SafetensorsEntry*> by_place;
   by_place.reserve(header.entries.size());
   for (const SafetensorsEntry& entry : header.entries) by_place.push_back(&entry);
-  std::sort(by_place.begin(), by_place.end(), [](const auto* a, const auto* b) {
-    return a->begin != b->begin ? a->begin < b->begin : a->end < b->end;
-  });
+  std::sort(by_place.begin(), by_place.end(),
+            [](const auto* a, const auto* b) { return a->begin != b->begin ? a->begin < b->begin : a->end < b->end; });
   int64_t covered = 0;
   for (const SafetensorsEntry* entry : by_place) {
     if (entry->end > data_bytes)
       fail(ErrorCode::corrupt_data, kOp,
-           "{}: tensor {} ends at byte {} of the data, but the file holds {} (cut short while it was written or copied?)",
+           "{}: tensor {} ends at byte {} of the data, but the file holds {} (cut short while it was written or "
+           "copied?)",
            origin, printable(entry->name), entry->end, data_bytes);
     if (entry->begin != covered)
       fail(ErrorCode::corrupt_data, kOp, "{}: tensor {} begins at byte {} of the data, expected {}: {}", origin,
@@ -271,8 +274,8 @@ SafetensorsHeader read_safetensors_header(std::span<const std::byte> file, std::
   if (!header.metadata.empty() && !header.entries.empty()) {
     OrderedMap<bool> names;
     for (const SafetensorsEntry& entry : header.entries) names[entry.name] = true;
-    header.aliases =
-        detail::aliases_of(header.metadata, [&](std::string_view name) { return names.contains(name); }, origin);
+    header.aliases = detail::aliases_of(
+        header.metadata, [&](std::string_view name) { return names.contains(name); }, origin);
   }
   return header;
 }

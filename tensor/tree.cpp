@@ -93,9 +93,7 @@ void Tree::push_back(Tree value) {
   as_list().push_back(std::move(value));
 }
 
-int64_t Tree::size() const {
-  return static_cast<int64_t>(is_list() ? as_list().size() : as_map().size());
-}
+int64_t Tree::size() const { return static_cast<int64_t>(is_list() ? as_list().size() : as_map().size()); }
 
 bool operator==(const Tree& a, const Tree& b) {
   if (a.kind() != b.kind()) return false;
@@ -109,9 +107,8 @@ bool operator==(const Tree& a, const Tree& b) {
     case Tree::Kind::list: return a.as_list() == b.as_list();
     case Tree::Kind::map:
       return a.as_map().size() == b.as_map().size() &&
-             std::equal(a.as_map().begin(), a.as_map().end(), b.as_map().begin(), [](const auto& x, const auto& y) {
-               return x.first == y.first && x.second == y.second;
-             });
+             std::equal(a.as_map().begin(), a.as_map().end(), b.as_map().begin(),
+                        [](const auto& x, const auto& y) { return x.first == y.first && x.second == y.second; });
   }
   return false;
 }
@@ -121,10 +118,9 @@ bool same_structure(const Tree& a, const Tree& b) {
   if (a.is_list())
     return std::equal(a.as_list().begin(), a.as_list().end(), b.as_list().begin(), b.as_list().end(), same_structure);
   if (a.is_map())
-    return std::equal(a.as_map().begin(), a.as_map().end(), b.as_map().begin(), b.as_map().end(),
-                      [](const auto& x, const auto& y) {
-                        return x.first == y.first && same_structure(x.second, y.second);
-                      });
+    return std::equal(
+        a.as_map().begin(), a.as_map().end(), b.as_map().begin(), b.as_map().end(),
+        [](const auto& x, const auto& y) { return x.first == y.first && same_structure(x.second, y.second); });
   return true;
 }
 

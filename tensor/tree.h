@@ -34,8 +34,7 @@ class Tree {
   Tree() = default;
   Tree(std::nullptr_t) {}
   template <class T>
-    requires(std::is_integral_v<T> || std::is_floating_point_v<T>)
-  Tree(T value) {
+  requires(std::is_integral_v<T> || std::is_floating_point_v<T>) Tree(T value) {
     if constexpr (std::is_same_v<T, bool>) {
       value_ = value;
     } else if constexpr (std::is_floating_point_v<T>) {

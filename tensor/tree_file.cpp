@@ -115,8 +115,8 @@ Parts take_apart(const Tree& tree) {
 Tree put_together(const Safetensors& file, std::string_view origin) {
   const auto text = file.metadata.find(kTreeKey);
   if (text == file.metadata.end())
-    fail(ErrorCode::corrupt_data, "load_tree", "{}: a safetensors file, but without a tree (no metadata entry {})", origin,
-         kTreeKey);
+    fail(ErrorCode::corrupt_data, "load_tree", "{}: a safetensors file, but without a tree (no metadata entry {})",
+         origin, kTreeKey);
   const Tree rest = parse_json(text->second, fmt::format("{}: {}", origin, kTreeKey), "load_tree");
   Restorer restorer(file.tensors, origin);
   Tree tree = restorer.restore(rest);

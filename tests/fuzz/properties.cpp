@@ -112,15 +112,16 @@ std::vector<std::string> safetensors_seeds() {
   seeds.push_back(raw_safetensors(one + "}", "\1\2\3\4"));
   seeds.push_back(raw_safetensors(R"({"w":{"shape":[2],"data_offsets":[0,2],"dtype":"BOOL"}})", "\1\2"));
   seeds.push_back(raw_safetensors(R"({"__metadata__":{"b":"w"},)" + one.substr(1) + "}   ", "\1\2\3\4"));
-  seeds.push_back(raw_safetensors(R"({"__metadata__":{"weft.aliases":"{\"b\":\"w\"}"},)" + one.substr(1) + "}", "\1\2\3\4"));
+  seeds.push_back(
+      raw_safetensors(R"({"__metadata__":{"weft.aliases":"{\"b\":\"w\"}"},)" + one.substr(1) + "}", "\1\2\3\4"));
   for (const char* offsets : {"[]", "[0]", "[0,1,2]", "[5,1]", R"(["0",4])", "[1.5,4]", "-1", "[8,4]", "[-4,4]",
                               "[18446744073709551612,18446744073709551615]", "null", "{}", "[[0,4]]"})
     seeds.push_back(raw_safetensors(fmt::format(R"({{"w":{{"dtype":"F32","shape":[1],"data_offsets":{}}}}})", offsets),
                                     "\1\2\3\4"));
   for (const char* shape : {"[4294967296,4294967296]", "[9223372036854775808,2]", "[-1,4]", "[0,9223372036854775807,8]",
                             "[1,1,1,1,1,1,1,1]", "[1,1,1,1,1,1,1,1,1]", "[1e0]", "1"})
-    seeds.push_back(raw_safetensors(
-        fmt::format(R"({{"w":{{"dtype":"F32","shape":{},"data_offsets":[0,4]}}}})", shape), "\1\2\3\4"));
+    seeds.push_back(raw_safetensors(fmt::format(R"({{"w":{{"dtype":"F32","shape":{},"data_offsets":[0,4]}}}})", shape),
+                                    "\1\2\3\4"));
   seeds.push_back(raw_safetensors(one + "," + one.substr(1) + "}", "\1\2\3\4"));
   seeds.push_back(raw_safetensors(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},)"
                                   R"("b":{"dtype":"I8","shape":[1],"data_offsets":[0,1]}})",

@@ -1,7 +1,7 @@
 // libFuzzer on the reader of safetensors files and trees. The header's length is made true after most mutations: else
 // nearly every input would fail at the first check.
 //
-//   safetensors_fuzz CORPUS -max_total_time=60 -dict=tests/fuzz/safetensors.dict
+//   safetensors_fuzz CORPUS -max_total_time=60 -dict=tests/fuzz/safetensors_fuzz.dict
 #include <algorithm>
 #include <cstring>
 
