@@ -37,9 +37,15 @@ struct Plain {
   HWY_INLINE Plain(C constant) : v(static_cast<T>(constant)) {}
 
   // Integers wrap around, as unsigned arithmetic does.
-  friend HWY_INLINE Plain operator+(Plain a, Plain b) { return wrapped(a, b, [](auto x, auto y) { return x + y; }); }
-  friend HWY_INLINE Plain operator-(Plain a, Plain b) { return wrapped(a, b, [](auto x, auto y) { return x - y; }); }
-  friend HWY_INLINE Plain operator*(Plain a, Plain b) { return wrapped(a, b, [](auto x, auto y) { return x * y; }); }
+  friend HWY_INLINE Plain operator+(Plain a, Plain b) {
+    return wrapped(a, b, [](auto x, auto y) { return x + y; });
+  }
+  friend HWY_INLINE Plain operator-(Plain a, Plain b) {
+    return wrapped(a, b, [](auto x, auto y) { return x - y; });
+  }
+  friend HWY_INLINE Plain operator*(Plain a, Plain b) {
+    return wrapped(a, b, [](auto x, auto y) { return x * y; });
+  }
   friend HWY_INLINE Plain operator/(Plain a, Plain b) { return T(a.v / b.v); }
   friend HWY_INLINE Plain operator-(Plain a) { return Plain(T(0)) - a; }
   friend HWY_INLINE bool operator<(Plain a, Plain b) { return a.v < b.v; }
@@ -82,7 +88,9 @@ struct Lanes {
   friend HWY_INLINE Mask operator>(Lanes a, Lanes b) { return hn::Gt(a.v, b.v); }
   friend HWY_INLINE Mask operator>=(Lanes a, Lanes b) { return hn::Ge(a.v, b.v); }
   friend HWY_INLINE Mask operator==(Lanes a, Lanes b) { return hn::Eq(a.v, b.v); }
-  friend HWY_INLINE Mask operator!=(Lanes a, Lanes b) { return hn::Ne(a.v, b.v); }
+  friend HWY_INLINE Mask operator!=(Lanes a, Lanes b) {
+    return hn::Not(hn::Eq(a.v, b.v));
+  }  // hn::Ne is false for NaN on x86
   friend HWY_INLINE Lanes select(Mask mask, Lanes yes, Lanes no) { return hn::IfThenElse(mask, yes.v, no.v); }
   friend HWY_INLINE Lanes abs(Lanes a) { return hn::Abs(a.v); }
   friend HWY_INLINE Lanes sqrt(Lanes a) { return hn::Sqrt(a.v); }
@@ -95,13 +103,17 @@ struct Lanes {
 // Of masks.
 template <class Mask>
 HWY_INLINE Mask both(Mask a, Mask b) {
-  if constexpr (std::is_same_v<Mask, bool>) return a && b;
-  else return hn::And(a, b);
+  if constexpr (std::is_same_v<Mask, bool>)
+    return a && b;
+  else
+    return hn::And(a, b);
 }
 template <class Mask>
 HWY_INLINE Mask either(Mask a, Mask b) {
-  if constexpr (std::is_same_v<Mask, bool>) return a || b;
-  else return hn::Or(a, b);
+  if constexpr (std::is_same_v<Mask, bool>)
+    return a || b;
+  else
+    return hn::Or(a, b);
 }
 
 // Functions without a vector form go lane by lane through the C library: exact, and fast enough where they are used.
@@ -124,9 +136,9 @@ HWY_INLINE Lanes<T> by_lane(Lanes<T> x, Lanes<T> y, F f) {
   return hn::Load(d, a);
 }
 
-#define WEFT_LANE_FUNCTION(name)                                               \
-  template <class T>                                                           \
-  HWY_INLINE Lanes<T> name(Lanes<T> x) {                                       \
+#define WEFT_LANE_FUNCTION(name)                                                 \
+  template <class T>                                                             \
+  HWY_INLINE Lanes<T> name(Lanes<T> x) {                                         \
     return by_lane(x, [](T value) { return static_cast<T>(std::name(value)); }); \
   }
 WEFT_LANE_FUNCTION(log)
