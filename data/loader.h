@@ -97,8 +97,7 @@ class DataLoader {
   // Samples of the dataset in the global batch of which the present batch is a part, when some were repeated to fill
   // it; -1: nothing was. The repeated ones come last in rank order, so gathered batches are cut to this size.
   int64_t real_samples() const;
-  // Samples in a full global batch; none when batches vary. For a stream the batch_size of its options, as in
-  // Accelerate.
+  // Samples in a full global batch; none when batches vary. For a stream those of this rank's batch, as in Accelerate.
   std::optional<int64_t> total_batch_size() const;
   // Samples of the whole dataset; for a sharded stream the samples each rank reads. None when unknown.
   std::optional<int64_t> total_dataset_length() const;

@@ -1,4 +1,6 @@
 // The two kinds of producers behind a DataLoader: batches of indices, and batches read from a stream.
+#include <limits>
+
 #include "data/failure.h"
 #include "data/loader_parts.h"
 #include "tensor/random.h"
@@ -40,15 +42,18 @@ class MapProducer final : public BatchProducer {
  public:
   MapProducer(const LoaderParts& parts, int64_t epoch, int64_t first)
       : dataset_(parts.dataset), batches_(parts.batches), collate_(parts.collate), seed_(*parts.seed), epoch_(epoch),
-        number_(first), stream_(batches_->iterate(epoch)) {
+        number_(first), stream_(batches_->iterate(epoch)),
+        limit_(dataset_->endless() ? std::numeric_limits<int64_t>::max() : dataset_->size()) {
     if (first > 0) stream_->skip(first);
   }
   bool next(BatchJob& job) override {
     job.number = number_;
     try {
       if (!stream_->next(job.indices)) return false;
+      for (const int64_t index : job.indices.indices)
+        WEFT_CHECK(index >= 0 && index < limit_, "sampler", "index {} is out of range for {} samples", index, limit_);
     } catch (...) {
-      rethrow_at("data_loader", fmt::format("the sampler failed at batch {}", number_));
+      rethrow_at("data_loader", fmt::format("batch {} of the sampler", number_));
     }
     ++number_;
     return true;
@@ -71,6 +76,7 @@ class MapProducer final : public BatchProducer {
   uint64_t seed_;
   int64_t epoch_, number_;
   std::unique_ptr<BatchStream> stream_;
+  int64_t limit_;  // indices are below
 };
 
 class StreamProducer final : public BatchProducer {

@@ -339,7 +339,7 @@ std::shared_ptr<detail::LoaderCore> make_shard(const DataLoader& loader, const S
                                                         options);
     const int64_t round = shard->round_size();
     parts.samples_per_step = round;
-    parts.stream_batch_size = shard->share_size();
+    parts.total_batch_size = parts.stream_batch_size = shard->share_size();
     if (length) {
       parts.batches_per_epoch = (parts.stream_drop_last ? *length : *length + round - 1) / round;
       parts.total_dataset_length = shard->size();
