@@ -18,9 +18,9 @@
 namespace weft {
 
 // The vocabulary of the functors that is not a public function already.
-static Tensor select(const Tensor& mask, const Operand& yes, const Operand& no) { return where(mask, yes, no); }
-static Tensor both(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
-static Tensor either(const Tensor& a, const Tensor& b) { return logical_or(a, b); }
+[[maybe_unused]] static Tensor select(const Tensor& mask, const Operand& yes, const Operand& no) { return where(mask, yes, no); }
+[[maybe_unused]] static Tensor both(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
+[[maybe_unused]] static Tensor either(const Tensor& a, const Tensor& b) { return logical_or(a, b); }
 
 namespace {
 
