@@ -143,7 +143,8 @@ void backward(Stream, DType dtype, const AttentionShape& shape, AttentionInput q
         std::fill_n(Reference::at(dv, batch, kv_head, j), shape.value_dim, 0.0);
       }
       for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-        const double* row_logsumexp = static_cast<const double*>(logsumexp) + (batch * shape.heads + head) * shape.queries;
+        const double* row_logsumexp =
+            static_cast<const double*>(logsumexp) + (batch * shape.heads + head) * shape.queries;
         for (int64_t i = 0; i < shape.queries; ++i)
           reference.backward(batch, head, i, Reference::at(o, batch, head, i), row_logsumexp[i],
                              Reference::at(grad_o, batch, head, i), Reference::at(dq, batch, head, i), dk, dv);

@@ -21,7 +21,7 @@
 #define WEFT_KERNELS_ATTENTION_F32_ONCE_
 namespace weft::cpu {
 
-inline constexpr int64_t kKeyBlock = 128;    // keys packed at a time; a block of K, Kᵀ, V and Vᵀ stays in the L2 cache
+inline constexpr int64_t kKeyBlock = 128;  // keys packed at a time; a block of K, Kᵀ, V and Vᵀ stays in the L2 cache
 inline constexpr int64_t kForwardRows = 16;  // queries that share a block of scores
 inline constexpr int64_t kBackwardRows = 32;
 
@@ -50,8 +50,8 @@ inline float* at(const AttentionOutput& x, int64_t batch, int64_t head, int64_t 
 inline void apply_mask(const AttentionMask& mask, int64_t batch, int64_t head, int64_t query, int64_t first_key,
                        int64_t count, float* scores) {
   if (mask.data == nullptr) return;
-  const int64_t offset = batch * mask.batch_stride + head * mask.head_stride + query * mask.query_stride +
-                         first_key * mask.key_stride;
+  const int64_t offset =
+      batch * mask.batch_stride + head * mask.head_stride + query * mask.query_stride + first_key * mask.key_stride;
   if (mask.dtype == DType::boolean) {
     const bool* visible = static_cast<const bool*>(mask.data) + offset;
     for (int64_t j = 0; j < count; ++j)
@@ -184,9 +184,8 @@ void forward_items(const AttentionShape& shape, const AttentionInput& q, const A
 HWY_INLINE float dot(const float* a, const float* b, int64_t n) {
   const FloatTag d;
   auto sum = hn::Zero(d);
-  for_row(d, n, [&](auto load, auto, int64_t i) HWY_ATTR {
-    sum = hn::MulAdd(load(a + i, 0.0f), load(b + i, 0.0f), sum);
-  });
+  for_row(d, n,
+          [&](auto load, auto, int64_t i) HWY_ATTR { sum = hn::MulAdd(load(a + i, 0.0f), load(b + i, 0.0f), sum); });
   return sum_lanes(d, sum);
 }
 
@@ -244,8 +243,8 @@ void backward_item(const AttentionShape& shape, const AttentionInput& q, const A
   // delta = sum(p · dp) of a query, which equals its output times the output's gradient.
   for (int64_t g = 0; g < group; ++g) {
     for (int64_t i = 0; i < queries; ++i)
-      delta[g * queries + i] = dot(at(o, batch, kv_head * group + g, i), at(grad_o, batch, kv_head * group + g, i),
-                                   value_dim);
+      delta[g * queries + i] =
+          dot(at(o, batch, kv_head * group + g, i), at(grad_o, batch, kv_head * group + g, i), value_dim);
   }
   std::memset(query_gradient, 0, static_cast<size_t>(group * queries * width) * sizeof(float));
 
@@ -300,8 +299,7 @@ void backward_items(const AttentionShape& shape, const AttentionInput& q, const 
                     const AttentionInput& v, const AttentionInput& o, const float* logsumexp,
                     const AttentionInput& grad_o, const AttentionOutput& dq, const AttentionOutput& dk,
                     const AttentionOutput& dv, int64_t begin, int64_t end) {
-  for (int64_t item = begin; item < end; ++item)
-    backward_item(shape, q, k, v, o, logsumexp, grad_o, dq, dk, dv, item);
+  for (int64_t item = begin; item < end; ++item) backward_item(shape, q, k, v, o, logsumexp, grad_o, dq, dk, dv, item);
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

@@ -87,9 +87,8 @@ HWY_INLINE void pack_rows(const float* from, int64_t stride, int64_t rows, int64
   const FloatTag d;
   const auto scale = hn::Set(d, factor);
   for (int64_t row = 0; row < rows; ++row, from += stride, to += ld) {
-    for_row(d, width, [&](auto load, auto, int64_t i) HWY_ATTR {
-      hn::Store(hn::Mul(load(from + i, 0.0f), scale), d, to + i);
-    });
+    for_row(d, width,
+            [&](auto load, auto, int64_t i) HWY_ATTR { hn::Store(hn::Mul(load(from + i, 0.0f), scale), d, to + i); });
   }
 }
 

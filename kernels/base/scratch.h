@@ -17,14 +17,14 @@ namespace weft {
 template <class Tag, class T>
 T* scratch(int64_t count) {
   struct Delete {
-    void operator()(void* memory) const { ::operator delete(memory, std::align_val_t{64}); }
+    void operator()(void* memory) const { ::operator delete (memory, std::align_val_t{64}); }
   };
   thread_local std::unique_ptr<void, Delete> memory;
   thread_local int64_t capacity = 0;
   if (count > capacity) {
     capacity = 0;
     memory.reset();
-    memory.reset(::operator new(static_cast<size_t>(count) * sizeof(T), std::align_val_t{64}));
+    memory.reset(::operator new (static_cast<size_t>(count) * sizeof(T), std::align_val_t{64}));
     capacity = count;
   }
   return static_cast<T*>(memory.get());

@@ -163,23 +163,22 @@ void backward_rows(const CrossEntropyOptions& options, const T* logits, const in
   const T hard = static_cast<T>(1 - options.label_smoothing);
   const T even = static_cast<T>(options.label_smoothing / static_cast<double>(classes));
   const T spread = even * total_weight(weight, classes);
-  parallel_for(rows, std::max<int64_t>(1, kTileElements / std::max<int64_t>(1, classes)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t row = begin; row < end; ++row) {
-                   const int64_t target = targets[row];
-                   T* dx = dlogits + row * classes;
-                   if (target == options.ignore_index) {
-                     std::fill_n(dx, classes, T(0));
-                     continue;
-                   }
-                   const T factor = scale[row * scale_stride];
-                   const T target_part = factor * hard * (weight ? weight[target] : T(1));
-                   row_gradient(logits + row * classes, weight, classes,
-                                RowFactors<T>{row_max[row], log_sum[row], target_part + factor * spread, factor * even},
-                                dx);
-                   dx[target] -= target_part;
-                 }
-               });
+  parallel_for(
+      rows, std::max<int64_t>(1, kTileElements / std::max<int64_t>(1, classes)), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          const int64_t target = targets[row];
+          T* dx = dlogits + row * classes;
+          if (target == options.ignore_index) {
+            std::fill_n(dx, classes, T(0));
+            continue;
+          }
+          const T factor = scale[row * scale_stride];
+          const T target_part = factor * hard * (weight ? weight[target] : T(1));
+          row_gradient(logits + row * classes, weight, classes,
+                       RowFactors<T>{row_max[row], log_sum[row], target_part + factor * spread, factor * even}, dx);
+          dx[target] -= target_part;
+        }
+      });
 }
 
 void forward(Stream, DType dtype, const CrossEntropyOptions& options, const void* logits, const int64_t* targets,

@@ -195,8 +195,7 @@ template <class T>
 void run_backward(const NormBackward<T>& p, T* dweight, T* dbias, int64_t rows) {
   const int64_t n = p.columns;
   if (n == 0) return;
-  const int64_t tile =
-      std::max((rows + kMaxParts - 1) / kMaxParts, std::max<int64_t>(1, kTileElements / n));
+  const int64_t tile = std::max((rows + kMaxParts - 1) / kMaxParts, std::max<int64_t>(1, kTileElements / n));
   const int64_t parts = (rows + tile - 1) / tile;
   const int64_t sums = (dweight ? n : 0) + (dbias ? n : 0);
   T* partial = scratch<PartialSums, T>(parts * sums);
@@ -231,10 +230,10 @@ void layer_norm_backward(Stream, DType dtype, const void* dy, const void* x, con
                          const void* rstd, void* dx, void* dweight, void* dbias, int64_t rows, int64_t columns) {
   visit_compute(dtype, "layer_norm", [&](auto type) {
     using T = typename decltype(type)::type;
-    run_backward(NormBackward<T>{static_cast<const T*>(dy), static_cast<const T*>(x), static_cast<const T*>(weight),
-                                 static_cast<const T*>(mean), static_cast<const T*>(rstd), static_cast<T*>(dx), columns,
-                                 true},
-                 static_cast<T*>(dweight), static_cast<T*>(dbias), rows);
+    run_backward(
+        NormBackward<T>{static_cast<const T*>(dy), static_cast<const T*>(x), static_cast<const T*>(weight),
+                        static_cast<const T*>(mean), static_cast<const T*>(rstd), static_cast<T*>(dx), columns, true},
+        static_cast<T*>(dweight), static_cast<T*>(dbias), rows);
   });
 }
 

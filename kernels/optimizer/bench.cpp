@@ -68,8 +68,7 @@ void sgd_momentum(benchmark::State& state) {
   });
   SgdOptions options;
   options.momentum = 0.9;
-  for (auto _ : state)
-    cpu::optimizer_kernels.sgd({}, f32, options, slices.data(), static_cast<int64_t>(slices.size()));
+  for (auto _ : state) cpu::optimizer_kernels.sgd({}, f32, options, slices.data(), static_cast<int64_t>(slices.size()));
   state.SetBytesProcessed(state.iterations() * b.total * 20);
 }
 
@@ -88,8 +87,7 @@ void scale(benchmark::State& state) {
   Buffers b(state);
   std::vector<MutableSlice> slices;
   b.each([&](int64_t at, int64_t size) { slices.push_back({b.grad.data() + at, size}); });
-  for (auto _ : state)
-    cpu::optimizer_kernels.scale({}, f32, slices.data(), static_cast<int64_t>(slices.size()), 1.0);
+  for (auto _ : state) cpu::optimizer_kernels.scale({}, f32, slices.data(), static_cast<int64_t>(slices.size()), 1.0);
   state.SetBytesProcessed(state.iterations() * b.total * 8);
 }
 

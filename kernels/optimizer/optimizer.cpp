@@ -22,9 +22,9 @@ namespace weft::cpu {
 // The numbers of a step, rounded once to the type of the parameters.
 template <class T>
 struct AdamFactors {
-  T sign;          // -1 to maximize
-  T keep;          // 1 - lr · weight_decay, or 1
-  T coupled;       // weight_decay added to the gradient, or 0
+  T sign;     // -1 to maximize
+  T keep;     // 1 - lr · weight_decay, or 1
+  T coupled;  // weight_decay added to the gradient, or 0
   T one_less_beta1;
   T beta2;
   T one_less_beta2;

@@ -42,9 +42,8 @@ void softmax_rows(const float* x, float* y, int64_t rows, int64_t size, bool log
         store(e, y + i);
       });
       const auto factor = hn::Set(d, 1.0f / sum_lanes(d, sum));
-      for_row(d, size, [&](auto load, auto store, int64_t i) HWY_ATTR {
-        store(hn::Mul(load(y + i, 0.0f), factor), y + i);
-      });
+      for_row(d, size,
+              [&](auto load, auto store, int64_t i) HWY_ATTR { store(hn::Mul(load(y + i, 0.0f), factor), y + i); });
     }
   }
 }
@@ -155,14 +154,13 @@ void softmax_forward_f64(const double* x, double* y, int64_t size, int64_t inner
 void softmax_backward_f64(const double* y, const double* dy, double* dx, int64_t size, int64_t inner, bool log) {
   double sum = 0;
   for (int64_t i = 0; i < size; ++i) sum += log ? dy[i * inner] : y[i * inner] * dy[i * inner];
-  for (int64_t i = 0; i < size * inner; i += inner)
-    dx[i] = log ? dy[i] - std::exp(y[i]) * sum : y[i] * (dy[i] - sum);
+  for (int64_t i = 0; i < size * inner; i += inner) dx[i] = log ? dy[i] - std::exp(y[i]) * sum : y[i] * (dy[i] - sum);
 }
 
 // Calls rows(first element, row count) where the axis is the last, and columns(first element, width) where it is not.
 template <class Rows, class Columns>
 void for_tiles(int64_t outer, int64_t size, int64_t inner, Rows&& rows, Columns&& columns) {
-  if (size == 0) return;
+  if (size == 0 || inner == 0) return;
   if (inner == 1) {
     parallel_for(outer, std::max<int64_t>(1, kTileElements / size),
                  [&](int64_t begin, int64_t end) { rows(begin * size, end - begin); });

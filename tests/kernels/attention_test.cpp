@@ -34,7 +34,9 @@ struct Operand {
   AttentionInput input(const void* storage) const {
     return {storage, time * heads * (dim + 3), dim + 3, heads * (dim + 3)};
   }
-  AttentionOutput output(void* storage) const { return {storage, time * heads * (dim + 3), dim + 3, heads * (dim + 3)}; }
+  AttentionOutput output(void* storage) const {
+    return {storage, time * heads * (dim + 3), dim + 3, heads * (dim + 3)};
+  }
 };
 
 struct Case {
@@ -81,8 +83,7 @@ class Problem {
     for (int64_t j = 0; j < s.keys; ++j) {
       if (s.causal && j > i) continue;
       double dot = 0;
-      for (int64_t d = 0; d < s.head_dim; ++d)
-        dot += q.at(b, h, i)[d] * k.at(b, h / (s.heads / s.kv_heads), j)[d];
+      for (int64_t d = 0; d < s.head_dim; ++d) dot += q.at(b, h, i)[d] * k.at(b, h / (s.heads / s.kv_heads), j)[d];
       p[static_cast<size_t>(j)] = dot * s.scale;
       if (!bias.empty()) p[static_cast<size_t>(j)] += bias[static_cast<size_t>((b * s.queries + i) * s.keys + j)];
       largest = std::max(largest, p[static_cast<size_t>(j)]);
@@ -120,10 +121,9 @@ Result<T> run(const Problem& p) {
   const Stream stream{};
   cpu::attention_kernels.forward(stream, dtype_of<T>, s, p.q.input(q.data()), p.k.input(k.data()), p.v.input(v.data()),
                                  p.grad_o.output(r.o.data()), r.logsumexp.data());
-  cpu::attention_kernels.backward(stream, dtype_of<T>, s, p.q.input(q.data()), p.k.input(k.data()),
-                                  p.v.input(v.data()), p.grad_o.input(r.o.data()), r.logsumexp.data(),
-                                  p.grad_o.input(grad_o.data()), p.q.output(r.dq.data()), p.k.output(r.dk.data()),
-                                  p.v.output(r.dv.data()));
+  cpu::attention_kernels.backward(stream, dtype_of<T>, s, p.q.input(q.data()), p.k.input(k.data()), p.v.input(v.data()),
+                                  p.grad_o.input(r.o.data()), r.logsumexp.data(), p.grad_o.input(grad_o.data()),
+                                  p.q.output(r.dq.data()), p.k.output(r.dk.data()), p.v.output(r.dv.data()));
   return r;
 }
 
@@ -262,8 +262,8 @@ TEST(Attention, NoKeysAndErrors) {
   std::fill(o, o + 8, 3.0f);
   std::fill(dq, dq + 8, 3.0f);
   cpu::attention_kernels.forward({}, f32, s, {q, 0, 0, 4}, {}, {}, {o, 0, 0, 4}, logsumexp);
-  cpu::attention_kernels.backward({}, f32, s, {q, 0, 0, 4}, {}, {}, {o, 0, 0, 4}, logsumexp, {q, 0, 0, 4}, {dq, 0, 0, 4},
-                                  {}, {});
+  cpu::attention_kernels.backward({}, f32, s, {q, 0, 0, 4}, {}, {}, {o, 0, 0, 4}, logsumexp, {q, 0, 0, 4},
+                                  {dq, 0, 0, 4}, {}, {});
   for (int i = 0; i < 8; ++i) {
     EXPECT_EQ(o[i], 0.0f);
     EXPECT_EQ(dq[i], 0.0f);

@@ -20,7 +20,7 @@ struct Results {
 
 template <class T>
 Results<T> run(const CrossEntropyOptions& options, const std::vector<T>& logits, const std::vector<int64_t>& targets,
-           const std::vector<T>& scale) {
+               const std::vector<T>& scale) {
   Results<T> r;
   const T nan = std::numeric_limits<T>::quiet_NaN();  // every result must be written
   for (auto* v : {&r.loss, &r.row_max, &r.log_sum, &r.row_weight}) v->assign(targets.size(), nan);

@@ -29,7 +29,7 @@ struct Results {
 
 template <class T>
 Results<T> run(bool center, int64_t rows, int64_t columns, const std::vector<T>& x, const std::vector<T>& dy,
-           const T* weight, const T* bias, double eps) {
+               const T* weight, const T* bias, double eps) {
   Results<T> r;
   for (auto* v : {&r.y, &r.dx}) v->assign(static_cast<size_t>(rows * columns) + 1, T(9));
   for (auto* v : {&r.mean, &r.rstd}) v->assign(static_cast<size_t>(rows) + 1, T(9));
@@ -55,7 +55,7 @@ void check(bool center, int64_t rows, int64_t columns, bool affine, double toler
   const auto x = random_values<T>(rows * columns, 1, 2), dy = random_values<T>(rows * columns, 2);
   const auto weight = random_values<T>(columns, 3), bias = random_values<T>(columns, 4);
   const Results<T> r = run<T>(center, rows, columns, x, dy, affine ? weight.data() : nullptr,
-                          affine && center ? bias.data() : nullptr, eps);
+                              affine && center ? bias.data() : nullptr, eps);
   std::vector<double> dweight(static_cast<size_t>(columns)), dbias(dweight);
   for (int64_t row = 0; row < rows; ++row) {
     const auto at = [&](int64_t i) { return static_cast<size_t>(row * columns + i); };
@@ -127,8 +127,8 @@ TEST(Norm, ResultsMayBeLeftOut) {
   cpu::norm_kernels.layer_norm_backward({}, f32, dy.data(), x.data(), nullptr, all.mean.data(), all.rstd.data(),
                                         dx.data(), nullptr, nullptr, 5, 8);
   EXPECT_TRUE(std::equal(dx.begin(), dx.end(), all.dx.begin()));
-  cpu::norm_kernels.layer_norm_backward({}, f32, dy.data(), x.data(), nullptr, all.mean.data(), all.rstd.data(), nullptr,
-                                        nullptr, dbias.data(), 5, 8);
+  cpu::norm_kernels.layer_norm_backward({}, f32, dy.data(), x.data(), nullptr, all.mean.data(), all.rstd.data(),
+                                        nullptr, nullptr, dbias.data(), 5, 8);
   EXPECT_TRUE(std::equal(dbias.begin(), dbias.end(), all.dbias.begin()));
 }
 

@@ -224,9 +224,7 @@ TEST(Clipping, SumAndScaleOfManySlices) {
   EXPECT_EQ(none, 0.0);
 }
 
-TEST(Optimizer, OtherDtypesAreAnError) {
-  EXPECT_THROW(cpu::optimizer_kernels.adam({}, f16, {}, nullptr, 0), Error);
-}
+TEST(Optimizer, OtherDtypesAreAnError) { EXPECT_THROW(cpu::optimizer_kernels.adam({}, f16, {}, nullptr, 0), Error); }
 
 }  // namespace
 }  // namespace weft
