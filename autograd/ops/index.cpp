@@ -63,9 +63,11 @@ struct Around {
   }
 };
 
-// dy cut down to `index`, read back where scatter wrote it, and zeros where source was larger than index.
-Tensor gather_for_source(const Tensor& dy, int dim, const Tensor& index, const Shape& source) {
+// dy read back where scatter wrote it (by `writers` alone, if given), and zeros where source was larger than index.
+Tensor gather_for_source(const Tensor& dy, int dim, const Tensor& index, const Shape& source,
+                         const Tensor& writers = {}) {
   Tensor gradient = gather(dy, dim, index);
+  if (writers.defined()) gradient = gradient * writers.to(dy.dtype());
   std::vector<int64_t> padding;
   for (int d = source.size() - 1; d >= 0; --d) {
     padding.push_back(0);
@@ -97,6 +99,12 @@ Tensor scatter_checked(const char* op, const Tensor& x, int dim, const Tensor& i
                              step_along(result, dim));
   }
   return result.to(x.dtype());
+}
+
+// True for the elements of the index that wrote last to their place: the others' source values were lost.
+Tensor last_writers(const Shape& shape, int dim, const Tensor& index) {
+  const Tensor number = reshape(arange(index.numel()), index.shape());
+  return eq(gather(scatter_checked("scatter", zeros(shape, i64), dim, index, number, false), dim, index), number);
 }
 
 // index() with positions only: the indexed dimensions become one, which index_select reads.
@@ -176,7 +184,8 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& 
                 [d, at, shape = source.shape()](Node& node, const Gradients& dy) -> Gradients {
                   Gradients result(2);
                   if (node.needs_input_grad(0)) result[0] = scatter(dy[0], d, at, 0.0);
-                  if (node.needs_input_grad(1)) result[1] = gather_for_source(dy[0], d, at, shape);
+                  if (node.needs_input_grad(1))
+                    result[1] = gather_for_source(dy[0], d, at, shape, last_writers(dy[0].shape(), d, at));
                   return result;
                 });
 }

@@ -1,0 +1,174 @@
+// Index, joining and ordering ops: results, errors, and gradients of first and second order.
+#include "autograd/ops/index.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "autograd/engine.h"
+#include "autograd/functional.h"
+#include "autograd/ops/pointwise.h"
+#include "tensor/factory.h"
+
+namespace weft {
+namespace {
+
+using Values = std::vector<double>;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Tensor sample(const Shape& shape, uint64_t seed = 11) {
+  Generator generator(seed);
+  return randn(shape, {.dtype = f64}, &generator);
+}
+Tensor whole(std::vector<int64_t> values) { return tensor(values); }
+
+void check_gradients(const TensorFunction& f, const std::vector<Tensor>& inputs) {
+  gradcheck(f, inputs);
+  gradgradcheck(f, inputs);
+}
+
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Index, Gradients) {
+  const Tensor x = sample({4, 3});
+  const Tensor rows = whole({2, 0, 2});
+  const Tensor grid = whole({2, 0, 1, 1, 0, 2}).reshape({2, 3});
+  const Tensor source = sample({3, 3}, 5);
+  check_gradients([&](const auto& in) { return square(gather(in[0], 0, grid)); }, {x});
+  check_gradients([&](const auto& in) { return square(scatter(in[0], 0, grid, in[1])); }, {x, source});
+  check_gradients([&](const auto& in) { return square(scatter_add(in[0], 0, grid, in[1])); }, {x, source});
+  check_gradients([&](const auto& in) { return square(index_select(in[0], 0, rows)); }, {x});
+  check_gradients([&](const auto& in) { return square(index_add(in[0], 0, rows, in[1], 0.5)); }, {x, source});
+  check_gradients([&](const auto& in) { return square(index(in[0], {rows, whole({-1, 1, 0})})); }, {x});
+  check_gradients([&](const auto& in) { return square(masked_fill(in[0], in[0] > 0, 3)); }, {x});
+  check_gradients([&](const auto& in) { return square(masked_select(in[0], gt(in[0], 0))); }, {x});
+  check_gradients([&](const auto& in) { return square(cat({in[0], in[1]}, 0)); }, {x, source});
+  check_gradients([&](const auto& in) { return square(stack({in[0], in[0] * 2}, 1)); }, {x});
+  check_gradients([&](const auto& in) { return square(flip(in[0], {0, 1})); }, {x});
+  check_gradients([&](const auto& in) { return square(roll(in[0], {1, -2}, {0, 1})); }, {x});
+  check_gradients([&](const auto& in) { return square(triu(in[0], 1)); }, {x});
+  for (const char* mode : {"constant", "reflect", "replicate"})
+    check_gradients([&](const auto& in) { return square(pad(in[0], {1, 2, -1, 1}, mode, 0.5)); }, {x});
+  check_gradients([&](const auto& in) { return square(repeat(in[0], {2, 1, 3})); }, {x});
+  check_gradients([&](const auto& in) { return square(repeat_interleave(in[0], 2, 0)); }, {x});
+  check_gradients([&](const auto& in) { return square(repeat_interleave(in[0], whole({0, 2, 1}), 1)); }, {x});
+  check_gradients([&](const auto& in) { return square(unfold(in[0], 0, 2, 1)); }, {x});
+  check_gradients([&](const auto& in) { return square(sort(in[0], 0).values); }, {x});
+  check_gradients([&](const auto& in) { return square(topk(in[0], 2, 0, false).values); }, {x});
+  check_gradients([&](const auto& in) { return square(split(in[0], {1, 3}, 0)[1]); }, {x});
+}
+
+TEST(Index, OutOfRangeNamesOpIndexAndSize) {
+  const Tensor x = ones({2, 5});
+  const auto expect = [](const std::string& got, const char* op, const char* index) {
+    EXPECT_NE(got.find(op), std::string::npos) << got;
+    EXPECT_NE(got.find(index), std::string::npos) << got;
+    EXPECT_NE(got.find("size 5"), std::string::npos) << got;
+  };
+  expect(error_of([&] { index_select(x, 1, whole({0, 7})); }), "[index_select]", "index 7");
+  expect(error_of([&] { index_select(x, 1, whole({-1})); }), "[index_select]", "index -1");
+  expect(error_of([&] { gather(x, 1, whole({5, 0}).reshape({2, 1})); }), "[gather]", "index 5");
+  expect(error_of([&] { scatter(x, 1, whole({9, 0}).reshape({2, 1}), 1.0); }), "[scatter]", "index 9");
+  expect(error_of([&] { index(x, {Tensor(), whole({-6})}); }), "[index]", "index -6");
+  expect(error_of([&] { one_hot(whole({5}), 5); }), "[one_hot]", "index 5");
+  EXPECT_THROW(index_select(x, 2, whole({0})), Error);
+  EXPECT_THROW(gather(x, 0, tensor({1.0})), Error);
+  EXPECT_THROW(gather(x, 0, whole({1})), Error);
+}
+
+TEST(Index, AdvancedIndexing) {
+  const Tensor x = arange(24).reshape({2, 3, 4});
+  EXPECT_EQ(index(x, {Tensor(), whole({2, 0})}).shape(), (Shape{2, 2, 4}));
+  EXPECT_EQ(index(x, {Tensor(), whole({2, 0}), whole({1, -1})}).to_vector(), (Values{9, 3, 21, 15}));
+  // Apart: the common dimension comes first.
+  EXPECT_EQ(index(x, {whole({1}), Tensor(), whole({1, -1})}).shape(), (Shape{2, 3}));
+  EXPECT_EQ(index(x, {whole({1}), Tensor(), whole({1, -1})}).to_vector(), (Values{13, 17, 21, 15, 19, 23}));
+  const Tensor column = whole({0, 1}).reshape({2, 1});
+  EXPECT_EQ(index(x, {column, whole({0, 2})}).shape(), (Shape{2, 2, 4}));
+  EXPECT_EQ(index(x, {x > 21}).to_vector(), (Values{22, 23}));
+  EXPECT_EQ(index(x, {tensor({0, 1}, {.dtype = boolean})}).shape(), (Shape{1, 3, 4}));
+  EXPECT_THROW(index(x, {ones({3}, boolean)}), Error);
+}
+
+TEST(Index, GatherAndScatterOnOtherLayouts) {
+  const Tensor x = arange(6).reshape({3, 2}).t();  // [[0, 2, 4], [1, 3, 5]]
+  const Tensor at = whole({1, 0, 1}).reshape({1, 3});
+  EXPECT_EQ(gather(x, 0, at).to_vector(), (Values{1, 2, 5}));
+  EXPECT_EQ(scatter(x, 0, at, -1.0).to_vector(), (Values{0, -1, 4, -1, 3, -1}));
+  EXPECT_EQ(gather(x, 0, at.to(i32)).to_vector(), (Values{1, 2, 5}));
+  EXPECT_EQ(gather(full({}, 7.0), 0, whole({0}).reshape({})).item(), 7);
+  // bf16 sums repeated positions in f32.
+  const Tensor counted = index_add(zeros({1}, bf16), 0, zeros({1000}, i64), ones({1000}, bf16));
+  EXPECT_EQ(counted.item(), 1000);
+  EXPECT_EQ(gather(ones({3, 0}), 1, zeros({3, 0}, i64)).shape(), (Shape{3, 0}));
+}
+
+TEST(Index, MasksAndCounts) {
+  const Tensor x = tensor({3, 0, -1, 0, 5, 0}).reshape({2, 3});
+  EXPECT_EQ(nonzero(x).to_vector(), (Values{0, 0, 0, 2, 1, 1}));
+  EXPECT_EQ(nonzero(zeros({3})).shape(), (Shape{0, 1}));
+  EXPECT_EQ(masked_fill(x, x < 0, -kInf).to_vector(), (Values{3, 0, -kInf, 0, 5, 0}));
+  EXPECT_THROW(masked_fill(x, x, 1), Error);
+  EXPECT_EQ(one_hot(whole({1, 0})).to_vector(), (Values{0, 1, 1, 0}));
+  EXPECT_EQ(bincount(whole({1, 3, 1})).to_vector(), (Values{0, 2, 0, 1}));
+  EXPECT_THROW(bincount(whole({-1})), Error);
+}
+
+TEST(Index, JoiningAndCutting) {
+  const Tensor a = arange(4).reshape({2, 2});
+  EXPECT_EQ(cat({a, a + 4}, 1).to_vector(), (Values{0, 1, 4, 5, 2, 3, 6, 7}));
+  EXPECT_EQ(cat({ones({2}, f32), ones({1}, i64)}).dtype(), f32);
+  EXPECT_EQ(cat({a, zeros({0}, i64)}, 1).shape(), (Shape{2, 2}));
+  EXPECT_THROW(cat({a, ones({3, 3}, i64)}, 0), Error);
+  EXPECT_THROW(cat({}), Error);
+  EXPECT_EQ(stack({a, a}, -1).shape(), (Shape{2, 2, 2}));
+  EXPECT_EQ(chunk(arange(5), 3).size(), 3u);
+  EXPECT_EQ(split(arange(5), 2)[2].to_vector(), (Values{4}));
+  EXPECT_THROW(split(arange(5), std::vector<int64_t>{2, 2}), Error);
+  EXPECT_EQ(unbind(a, 1)[1].to_vector(), (Values{1, 3}));
+  EXPECT_EQ(flip(a.t(), {0}).to_vector(), (Values{1, 3, 0, 2}));
+  EXPECT_EQ(roll(arange(5), {2}).to_vector(), (Values{3, 4, 0, 1, 2}));
+  EXPECT_EQ(pad(arange(3), {2, 1}, "reflect").to_vector(), (Values{2, 1, 0, 1, 2, 1}));
+  EXPECT_THROW(pad(arange(3), {3, 0}, "reflect"), Error);
+  EXPECT_THROW(pad(arange(3), {1}), Error);
+  EXPECT_THROW(pad(arange(3), {1, 1}, "circular"), Error);
+  EXPECT_EQ(tril(ones({2, 3}, i64)).to_vector(), (Values{1, 0, 0, 1, 1, 0}));
+}
+
+TEST(Index, OrderIsStableAndNanIsLargest) {
+  const double nan = std::nan("");
+  const Tensor x = tensor({2, nan, 1, 2, -kInf});
+  EXPECT_EQ(argsort(x).to_vector(), (Values{4, 2, 0, 3, 1}));
+  EXPECT_EQ(argsort(x, -1, true).to_vector(), (Values{1, 0, 3, 2, 4}));
+  const auto [values, indices] = topk(x, 2);
+  EXPECT_TRUE(std::isnan(values.to_vector()[0]));
+  EXPECT_EQ(indices.to_vector(), (Values{1, 0}));
+  EXPECT_EQ(topk(arange(1000), 3).values.to_vector(), (Values{999, 998, 997}));
+  EXPECT_EQ(topk(arange(10), 9, 0, false).indices.to_vector(), (Values{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_THROW(topk(x, 6), Error);
+  const auto [kinds, inverse, counts] = unique(whole({3, 1, 3, 2}).reshape({2, 2}));
+  EXPECT_EQ(kinds.to_vector(), (Values{1, 2, 3}));
+  EXPECT_EQ(inverse.to_vector(), (Values{2, 0, 2, 1}));
+  EXPECT_EQ(counts.to_vector(), (Values{1, 1, 2}));
+}
+
+TEST(Index, MetaHasShapesOnly) {
+  const Tensor x = empty({4, 3}, {.device = meta_device});
+  EXPECT_EQ(cat({x, x}, 1).shape(), (Shape{4, 6}));
+  EXPECT_EQ(index_select(x, 0, whole({0, 1})).shape(), (Shape{2, 3}));
+  EXPECT_EQ(sort(x).values.shape(), (Shape{4, 3}));
+  EXPECT_EQ(flip(x, {0}).shape(), (Shape{4, 3}));
+  EXPECT_EQ(pad(x, {1, 1}).shape(), (Shape{4, 5}));
+}
+
+}  // namespace
+}  // namespace weft
