@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -330,25 +331,27 @@ class Job {
 
   // Waits for whatever comes next and handles it.
   void step() {
-    std::vector<pollfd> entries{{signals_.descriptor(), POLLIN, 0}};
-    for (OutputQueue* queue : {&output_, &errors_})
-      entries.push_back({queue->empty() ? -1 : queue->descriptor(), POLLOUT, 0});
-    for (const Rank& rank : ranks_) {
-      entries.push_back({rank.process.get(), POLLIN, 0});
-      for (const auto& pipe : rank.pipes) entries.push_back({pipe->wants_data() ? pipe->read_end() : -1, POLLIN, 0});
-    }
-    poll(entries.data(), entries.size(), poll_timeout());
-
-    const pollfd* entry = entries.data();
-    if ((entry++)->revents != 0) handle_signals();
-    for (OutputQueue* queue : {&output_, &errors_}) {
-      if ((entry++)->revents != 0) queue->write_some();
-    }
+    // Only what can report something: poll refuses more entries than the process may have descriptors, open or not.
+    std::vector<pollfd> entries;
+    std::vector<std::function<void()>> actions;
+    auto watch = [&](int descriptor, short events, std::function<void()> action) {
+      entries.push_back({descriptor, events, 0});
+      actions.push_back(std::move(action));
+    };
     std::vector<Rank*> ended;
+    watch(signals_.descriptor(), POLLIN, [this] { handle_signals(); });
+    for (OutputQueue* queue : {&output_, &errors_}) {
+      if (!queue->empty()) watch(queue->descriptor(), POLLOUT, [queue] { queue->write_some(); });
+    }
     for (Rank& rank : ranks_) {
-      if ((entry++)->revents != 0) ended.push_back(&rank);
+      if (rank.running()) watch(rank.process.get(), POLLIN, [&ended, &rank] { ended.push_back(&rank); });
       for (const auto& pipe : rank.pipes) {
-        if ((entry++)->revents != 0) pipe->read_some();
+        if (pipe->wants_data()) watch(pipe->read_end(), POLLIN, [&pipe] { pipe->read_some(); });
+      }
+    }
+    if (poll(entries.data(), entries.size(), poll_timeout()) > 0) {
+      for (std::size_t i = 0; i < entries.size(); ++i) {
+        if (entries[i].revents != 0) actions[i]();
       }
     }
     reap(ended);
