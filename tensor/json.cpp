@@ -205,7 +205,11 @@ std::string printable(std::string_view name, size_t limit) {
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
-    if (byte == 0x7f) {
+    if (byte == '\\') {
+      // Quotes need no escape here; any other stays.
+      if (next != '"') safe += text[i];
+      safe += text[++i];
+    } else if (byte == 0x7f) {
       safe += "\\u007f";
     } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {
       safe += fmt::format("\\u{:04x}", next);

@@ -39,18 +39,25 @@ TEST(Fuzz, SafetensorsSeedsAndTheirChanges) {
   const std::vector<std::string> seeds = safetensors_seeds();
   std::mt19937 random(1);
   int read = 0;
+  const auto check = [&](const std::string& file) {
+    read += check_safetensors(std::as_bytes(std::span(file.data(), file.size())));
+  };
+  for (const std::string& seed : seeds) ASSERT_NO_THROW(check(seed));
   for (int i = 0; i < kRounds; ++i) {
     const std::string& seed = seeds[static_cast<size_t>(i) % seeds.size()];
-    std::string file = i < static_cast<int>(seeds.size()) ? seed : mutate(seed, seeds, random);
-    if (i % 4 != 0 && file.size() >= 8 && i >= static_cast<int>(seeds.size())) {
-      // Most of the time with a true length, so that the checks behind the first are reached.
-      const size_t end = file.rfind('}');
-      const uint64_t length = end == std::string::npos || end < 8 ? file.size() - 8 : end + 1 - 8;
-      std::memcpy(file.data(), &length, sizeof(length));
+    std::string file;
+    if (random() % 4 == 0) {
+      file = mutate(seed, seeds, random);
+    } else {  // a changed header with its true length, so that the checks behind the first are reached
+      uint64_t length = 0;
+      std::memcpy(&length, seed.data(), sizeof(length));
+      length = std::min<uint64_t>(length, seed.size() - sizeof(length));
+      file = raw_safetensors(mutate(seed.substr(sizeof(length), length), seeds, random),
+                             seed.substr(sizeof(length) + length));
     }
-    ASSERT_NO_THROW(read += check_safetensors(std::as_bytes(std::span(file.data(), file.size())))) << "round " << i;
+    ASSERT_NO_THROW(check(file)) << "round " << i;
   }
-  EXPECT_GT(read, kRounds / 50);  // else the changes test nothing but the first checks
+  EXPECT_GT(read, kRounds / 200);  // else the changes test nothing but the first checks
 }
 
 TEST(Fuzz, JsonSeedsAndTheirChanges) {

@@ -159,6 +159,7 @@ TEST(Json, WhatIsRefused) {
 
 TEST(Json, Printable) {
   EXPECT_EQ(printable("a\x1b[2J\n\x7f\xc2\x9b"), "a\\u001b[2J\\n\\u007f\\u009b");
+  EXPECT_EQ(printable("say \"a\\b\""), "say \"a\\\\b\"");
   EXPECT_EQ(printable("ééé", 3), "é…");
   EXPECT_EQ(printable("é", 2), "é");
   EXPECT_FALSE(printable("\xff\xfe").empty());
