@@ -33,6 +33,10 @@ class Batch : public Tree {
     return entry(I).as_tensor();
   }
   template <size_t I>
+  Tensor& get() & {
+    return const_cast<Tensor&>(entry(I).as_tensor());
+  }
+  template <size_t I>
   Tensor get() && {
     return entry(I).as_tensor();
   }

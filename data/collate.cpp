@@ -27,8 +27,9 @@ void check_same(const Nodes& nodes, const std::string& path) {
   const Tree& first = *nodes.front();
   for (size_t i = 1; i < nodes.size(); ++i) {
     const Tree& other = *nodes[i];
-    WEFT_CHECK(other.kind() == first.kind(), "collate", "samples differ{}: sample 0 of the batch has a {}, sample {} a {}",
-               quoted(path), name(first.kind()), i, name(other.kind()));
+    WEFT_CHECK(other.kind() == first.kind(), "collate",
+               "samples differ{}: sample 0 of the batch has a {}, sample {} a {}", quoted(path), name(first.kind()), i,
+               name(other.kind()));
     if (first.is_list()) {
       WEFT_CHECK(other.size() == first.size(), "collate",
                  "samples differ{}: sample 0 of the batch has a list of {}, sample {} one of {}", quoted(path),
@@ -90,8 +91,10 @@ Tensor stack_samples(std::span<const Tensor* const> tensors, std::string_view wh
   for (size_t i = 1; i < tensors.size(); ++i) {
     const Tensor& other = *tensors[i];
     WEFT_CHECK(other.defined() && first.defined() && other.dtype() == first.dtype() && other.shape() == first.shape(),
-               "collate", "samples differ{}: sample 0 of the batch is {}, sample {} is {}; pad or crop them, or give a "
-               "collate function", quoted(std::string(what)), describe(first), i, describe(other));
+               "collate",
+               "samples differ{}: sample 0 of the batch is {}, sample {} is {}; pad or crop them, or give a "
+               "collate function",
+               quoted(std::string(what)), describe(first), i, describe(other));
   }
   Shape shape = first.shape();
   shape.insert(0, static_cast<int64_t>(tensors.size()));

@@ -30,7 +30,9 @@ struct LoaderCore {
 class LoaderPass {
  public:
   LoaderPass(std::shared_ptr<LoaderCore> core, int64_t first)
-      : core_(std::move(core)), progress_(core_->progress), number_(progress_->passes),
+      : core_(std::move(core)),
+        progress_(core_->progress),
+        number_(progress_->passes),
         pipeline_(make_producer(core_->parts, progress_->epoch, first), core_->parts.num_workers,
                   core_->parts.num_workers * core_->parts.prefetch_factor) {
     if (progress_->on_begin) progress_->on_begin();
@@ -243,9 +245,11 @@ void DataLoader::load_state_dict(const Tree& state) const {
   WEFT_CHECK(batches >= 0, "data_loader", "the state says {} batches are done", batches);
   if (const auto step = core_->parts.samples_per_step; step && state["samples"].is_int()) {
     const int64_t samples = state["samples"].as_int();
-    WEFT_CHECK(samples >= 0 && samples % *step == 0, "data_loader",
-               "cannot resume after {} samples with {} samples a step: the state was saved in the middle of such a step; "
-               "choose batch size and number of ranks so that it divides", samples, *step);
+    WEFT_CHECK(
+        samples >= 0 && samples % *step == 0, "data_loader",
+        "cannot resume after {} samples with {} samples a step: the state was saved in the middle of such a step; "
+        "choose batch size and number of ranks so that it divides",
+        samples, *step);
     batches = samples / *step;
   }
   set_epoch(epoch);

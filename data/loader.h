@@ -34,10 +34,10 @@ struct DataLoaderOptions {
   bool drop_last = false;   // leave out a last batch that is short
   int num_workers = 0;      // threads that make batches; 0: the calling thread does, when a batch is asked for
   int prefetch_factor = 2;  // batches each worker may be ahead
-  std::optional<uint64_t> seed = {};                  // of the shuffle; default: default_generator().seed()
-  std::shared_ptr<Sampler> sampler = nullptr;         // instead of shuffle
+  std::optional<uint64_t> seed = {};                     // of the shuffle; default: default_generator().seed()
+  std::shared_ptr<Sampler> sampler = nullptr;            // instead of shuffle
   std::shared_ptr<BatchSource> batch_sampler = nullptr;  // instead of batch_size, shuffle, sampler and drop_last
-  Collate collate = nullptr;                          // instead of the dataset's own get_batch
+  Collate collate = nullptr;                             // instead of the dataset's own get_batch
 };
 
 namespace detail {
@@ -53,9 +53,10 @@ class DataLoader {
   DataLoader(std::shared_ptr<const IterableDataset> dataset, DataLoaderOptions options = {});
   // The same with a dataset by value: DataLoader(Squares{}, {.batch_size = 8}).
   template <class D>
-    requires(std::is_base_of_v<Dataset, std::remove_cvref_t<D>> ||
-             std::is_base_of_v<IterableDataset, std::remove_cvref_t<D>>)
-  explicit DataLoader(D&& dataset, DataLoaderOptions options = {})
+  requires(
+      std::is_base_of_v<Dataset, std::remove_cvref_t<D>> ||
+      std::is_base_of_v<IterableDataset, std::remove_cvref_t<D>>) explicit DataLoader(D&& dataset,
+                                                                                      DataLoaderOptions options = {})
       : DataLoader(std::make_shared<std::remove_cvref_t<D>>(std::forward<D>(dataset)), std::move(options)) {}
 
   class Iterator {

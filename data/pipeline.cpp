@@ -34,8 +34,10 @@ void Pipeline::stop() {
 void Pipeline::take_inline() {
   Slot& ahead = slot(taken_);
   try {
-    if (producer_->next(ahead.job)) ++taken_;
-    else end_ = taken_;
+    if (producer_->next(ahead.job))
+      ++taken_;
+    else
+      end_ = taken_;
   } catch (...) {
     ahead.error = std::current_exception();
     end_ = ++taken_;
@@ -66,9 +68,8 @@ bool Pipeline::next(Result& result) {
     if (stopped_) return false;
     const int64_t ticket = consumed_;
     Slot& current = slot(ticket);
-    ready_.wait(lock, [&] {
-      return end_ == ticket || (current.ready && (current.error || end_ >= 0 || taken_ > ticket + 1));
-    });
+    ready_.wait(
+        lock, [&] { return end_ == ticket || (current.ready && (current.error || end_ >= 0 || taken_ > ticket + 1)); });
     if (end_ == ticket) return false;
     result.batch = std::move(current.batch);
     result.real_samples = current.job.indices.real_samples;
@@ -90,9 +91,8 @@ bool Pipeline::take(int64_t& ticket) {
   std::lock_guard source(source_mutex_);
   {
     std::unique_lock lock(mutex_);
-    space_.wait(lock, [&] {
-      return stopped_ || end_ >= 0 || taken_ < consumed_ + static_cast<int64_t>(slots_.size());
-    });
+    space_.wait(lock,
+                [&] { return stopped_ || end_ >= 0 || taken_ < consumed_ + static_cast<int64_t>(slots_.size()); });
     if (stopped_ || end_ >= 0) return false;
     ticket = taken_;
   }

@@ -34,15 +34,21 @@ uint64_t mix(std::initializer_list<uint64_t> words) {
 
 std::string first_few(const std::vector<int64_t>& indices) {
   std::string text;
-  for (size_t i = 0; i < std::min<size_t>(indices.size(), 8); ++i) text += fmt::format("{}{}", i ? ", " : "", indices[i]);
+  for (size_t i = 0; i < std::min<size_t>(indices.size(), 8); ++i)
+    text += fmt::format("{}{}", i ? ", " : "", indices[i]);
   return indices.size() > 8 ? text + " …" : text;
 }
 
 class MapProducer final : public BatchProducer {
  public:
   MapProducer(const LoaderParts& parts, int64_t epoch, int64_t first)
-      : dataset_(parts.dataset), batches_(parts.batches), collate_(parts.collate), seed_(*parts.seed), epoch_(epoch),
-        number_(first), stream_(batches_->iterate(epoch)),
+      : dataset_(parts.dataset),
+        batches_(parts.batches),
+        collate_(parts.collate),
+        seed_(*parts.seed),
+        epoch_(epoch),
+        number_(first),
+        stream_(batches_->iterate(epoch)),
         limit_(dataset_->endless() ? std::numeric_limits<int64_t>::max() : dataset_->size()) {
     if (first > 0) stream_->skip(first);
   }
@@ -82,8 +88,15 @@ class MapProducer final : public BatchProducer {
 class StreamProducer final : public BatchProducer {
  public:
   StreamProducer(const LoaderParts& parts, int64_t epoch, int64_t first)
-      : dataset_(parts.stream), batch_size_(parts.stream_batch_size), drop_last_(parts.stream_drop_last),
-        collate_(parts.collate), seed_(*parts.seed), key_(parts.stream_key), epoch_(epoch), number_(first), to_skip_(first),
+      : dataset_(parts.stream),
+        batch_size_(parts.stream_batch_size),
+        drop_last_(parts.stream_drop_last),
+        collate_(parts.collate),
+        seed_(*parts.seed),
+        key_(parts.stream_key),
+        epoch_(epoch),
+        number_(first),
+        to_skip_(first),
         stream_(dataset_->iterate(epoch)) {}
   bool next(BatchJob& job) override {
     job.number = number_;

@@ -157,8 +157,6 @@ std::optional<int64_t> BatchSampler::size() const {
   return drop_last_ || sampler_->size() % batch_size_ == 0 ? full : full + 1;
 }
 
-std::optional<int64_t> BatchSampler::samples() const {
-  return drop_last_ ? *size() * batch_size_ : sampler_->size();
-}
+std::optional<int64_t> BatchSampler::samples() const { return drop_last_ ? *size() * batch_size_ : sampler_->size(); }
 
 }  // namespace weft::data

@@ -52,7 +52,7 @@ class SequentialSampler final : public Sampler {
 
 struct RandomSamplerOptions {
   uint64_t seed = 0;
-  bool replacement = false;               // draw with replacement
+  bool replacement = false;                 // draw with replacement
   std::optional<int64_t> num_samples = {};  // indices an epoch; default: the size of the dataset
 };
 

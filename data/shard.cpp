@@ -200,7 +200,8 @@ class ShardStream final : public SampleStream {
     if (!started_) {
       started_ = true;
       real = take(round_, first_);
-      for (int64_t i = before_; i < std::min(before_ + share_, real); ++i) mine_.push_back(first_[static_cast<size_t>(i)]);
+      for (int64_t i = before_; i < std::min(before_ + share_, real); ++i)
+        mine_.push_back(first_[static_cast<size_t>(i)]);
       if (drop_last_) first_.clear();
     } else {
       real = samples_->skip(before_);
@@ -335,8 +336,8 @@ std::shared_ptr<detail::LoaderCore> make_shard(const DataLoader& loader, const S
     parts.batches = std::move(shard);
   } else if (options.shard_iterable_dataset) {
     const auto length = parts.stream->size();
-    auto shard = std::make_shared<IterableDatasetShard>(parts.stream, parts.stream_batch_size, parts.stream_drop_last,
-                                                        options);
+    auto shard =
+        std::make_shared<IterableDatasetShard>(parts.stream, parts.stream_batch_size, parts.stream_drop_last, options);
     const int64_t round = shard->round_size();
     parts.samples_per_step = round;
     parts.total_batch_size = parts.stream_batch_size = shard->share_size();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "data/sources/data_directory.h"
 #include "tensor/factory.h"
 #include "tensor/file.h"
 #include "tensor/random.h"
@@ -51,7 +50,8 @@ std::string Vocabulary::decode(const Tensor& tokens) const {
     const auto* values = packed.data<typename decltype(type)::type>();
     for (size_t i = 0; i < text.size(); ++i) {
       const auto value = static_cast<int64_t>(values[i]);
-      WEFT_CHECK(value >= 0 && value < size(), "decode", "token {} is out of range for a vocabulary of {}", value, size());
+      WEFT_CHECK(value >= 0 && value < size(), "decode", "token {} is out of range for a vocabulary of {}", value,
+                 size());
       text[i] = characters_[static_cast<size_t>(value)];
     }
   });
@@ -94,8 +94,8 @@ TextDataset::TextDataset(Tensor tokens, const TextOptions& options) : tokens_(st
 }
 
 int64_t TextDataset::offset(int64_t index) const {
-  WEFT_CHECK(index >= 0 && (options_.random || index < size_), "text_dataset", "index {} is out of range for {} samples",
-             index, size_);
+  WEFT_CHECK(index >= 0 && (options_.random || index < size_), "text_dataset",
+             "index {} is out of range for {} samples", index, size_);
   if (!options_.random) return index * options_.context;
   const auto at = static_cast<uint64_t>(index);
   const auto words = philox4x32_10({static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32), 0, 0},

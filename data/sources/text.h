@@ -1,6 +1,6 @@
 // Text as a sequence of characters, for language models.
 //
-//   data::TextCorpus corpus = data::load_text("build/data/shksprdata/texts");
+//   data::TextCorpus corpus = data::load_text(data::data_directory() / "shakespeare");
 //   auto train = std::make_shared<data::TextDataset>(corpus.train, data::TextOptions{.context = 128, .random = true});
 //   auto [input, target] = train->get(0);                       // i64[128] each, target one character later
 //   corpus.vocabulary.decode(input);                            // "ROMEO: …"
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/sources/data_directory.h"
 
 namespace weft::data {
 

@@ -5,6 +5,7 @@
 
 #include "distributed/accelerator/accelerator.h"
 #include "kernels/base/log.h"
+#include "tensor/factory.h"
 #include "tensor/file.h"
 #include "tensor/random.h"
 #include "tensor/safetensors.h"

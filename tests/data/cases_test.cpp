@@ -157,7 +157,8 @@ TEST(Cases, C4_LengthIsTheNumberOfBatches) {
           const ShardOptions base_options = {
               .split_batches = (bits & 1) != 0, .even_batches = (bits & 2) != 0, .allow_uneven = (bits & 8) != 0};
           if (base_options.split_batches && !base_options.allow_uneven && batch_size % world != 0) continue;
-          const auto ranks = shards(Items(n), {.batch_size = batch_size, .drop_last = (bits & 4) != 0}, world, base_options);
+          const auto ranks =
+              shards(Items(n), {.batch_size = batch_size, .drop_last = (bits & 4) != 0}, world, base_options);
           Ids seen;
           for (const auto& rank : ranks) {
             const int64_t length = rank.size();
@@ -170,8 +171,8 @@ TEST(Cases, C4_LengthIsTheNumberOfBatches) {
           const std::set<int64_t> distinct(seen.begin(), seen.end());
           const int64_t step = base_options.split_batches ? batch_size : batch_size * world;
           ASSERT_EQ(std::ssize(distinct), (bits & 4) ? n / step * step : n);
-          const bool repeats = base_options.even_batches && !(bits & 4) &&
-                               !(base_options.split_batches && base_options.allow_uneven);
+          const bool repeats =
+              base_options.even_batches && !(bits & 4) && !(base_options.split_batches && base_options.allow_uneven);
           ASSERT_TRUE(repeats || distinct.size() == seen.size());
         }
 }

@@ -131,7 +131,8 @@ inline Tree all_batches(const BatchSource& source) {
 
 // The part of a loader's pass that `want` describes: batches, flags, lengths.
 inline void check_pass(const DataLoader& loader, const Tree& want) {
-  if (want.contains("len")) expect_length(loader.sized() ? std::optional(loader.size()) : std::nullopt, want["len"], "len");
+  if (want.contains("len"))
+    expect_length(loader.sized() ? std::optional(loader.size()) : std::nullopt, want["len"], "len");
   if (want.contains("total_batch_size"))
     expect_length(loader.total_batch_size(), want["total_batch_size"], "total_batch_size");
   if (want.contains("total_dataset_length"))

@@ -72,6 +72,9 @@ TEST(DataLoader, ReadsLikeTheReadme) {
   }
   EXPECT_EQ(rows, 10);
   DataLoader loader(Items(3), {.batch_size = 2});
+  for (auto& [x, y] : loader) x = y;
+  for (const auto& [x, y] : loader) EXPECT_EQ(x.size(0), y.size(0));
+  for (auto&& [x, y] : loader) EXPECT_EQ(x.size(0), y.size(0));
   for (auto& batch : loader) {
     const Tensor& input = batch["input"];
     EXPECT_EQ(input.size(0), batch["target"].as_tensor().size(0));
@@ -255,7 +258,8 @@ std::atomic<int> Slow::running = 0;
 
 TEST(DataLoader, LeavingEarlyStopsTheThreads) {
   for (int round = 0; round < 30; ++round) {
-    const DataLoader loader(Slow(100), {.batch_size = 2, .num_workers = 1 + round % 4, .prefetch_factor = 1 + round % 3});
+    const DataLoader loader(Slow(100),
+                            {.batch_size = 2, .num_workers = 1 + round % 4, .prefetch_factor = 1 + round % 3});
     int batches = 0;
     for (auto& batch : loader) {
       (void)batch;
@@ -409,7 +413,8 @@ TEST(DataLoader, BadOptionsAreErrors) {
   EXPECT_THROW(DataLoader(items, {.num_workers = -1}), Error);
   EXPECT_THROW(DataLoader(items, {.prefetch_factor = 0}), Error);
   EXPECT_THROW(DataLoader(items, {.shuffle = true, .sampler = sampler}), Error);
-  EXPECT_THROW(DataLoader(items, {.batch_size = 2, .batch_sampler = std::make_shared<BatchSampler>(sampler, 2)}), Error);
+  EXPECT_THROW(DataLoader(items, {.batch_size = 2, .batch_sampler = std::make_shared<BatchSampler>(sampler, 2)}),
+               Error);
   EXPECT_THROW(DataLoader(std::shared_ptr<Items>()), Error);
   EXPECT_THROW(DataLoader(Counting(3), {.shuffle = true}), Error);
   EXPECT_THROW(RandomSampler(0, {.num_samples = 3}), Error);

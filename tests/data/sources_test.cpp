@@ -106,7 +106,7 @@ TEST_F(Sources, TheRealDigits) {
 }
 
 TEST_F(Sources, TextSplitsEachFileAndSortsTheVocabulary) {
-  write_file(folder / "b_gut.txt", "0123456789abcdefghiJ");   // 18 train, 2 validation
+  write_file(folder / "b_gut.txt", "0123456789abcdefghiJ");  // 18 train, 2 validation
   write_file(folder / "a_gut.txt", "\xe9zzzzzzzz");          // 9: nothing to validate with
   write_file(folder / "c.txt", "ignored");
   const TextCorpus corpus = load_text(folder);
@@ -203,7 +203,8 @@ TEST_F(Sources, RandomWindowsDependOnSeedAndSampleAlone) {
   std::vector<int64_t> want;
   for (int64_t i = 0; i < 48; ++i) want.push_back(dataset->offset(i));
   for (const int world : {1, 2, 3, 5})
-    for (const int workers : {0, 2}) EXPECT_EQ(order(world, workers), want) << world << " ranks, " << workers << " workers";
+    for (const int workers : {0, 2})
+      EXPECT_EQ(order(world, workers), want) << world << " ranks, " << workers << " workers";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "kernels/gemm/gemm.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cmath>
 #include <cstring>
@@ -185,6 +186,25 @@ TEST(Gemm, BitsDoNotDependOnTheNumberOfThreads) {
   set_num_threads(2);
   EXPECT_EQ(std::memcmp(results[0].data(), results[1].data(), m * n * sizeof(float)), 0);
   EXPECT_EQ(std::memcmp(results[0].data(), results[2].data(), m * n * sizeof(float)), 0);
+}
+
+// Rows 2^30 elements apart, in memory of which only a few pages are ever touched.
+TEST(Gemm, OffsetsBeyond32Bits) {
+  constexpr int64_t stride = int64_t{1} << 30, rows = 4;
+  constexpr size_t bytes = static_cast<size_t>(rows) * stride * sizeof(float);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) GTEST_SKIP() << "no address space of " << bytes << " bytes";
+  float* a = static_cast<float*>(memory);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < 3; ++j) a[i * stride + j] = static_cast<float>(i + 1);
+  const std::vector<float> ones(9, 1.0f);
+  std::vector<float> c(rows * 3);
+  kernels.gemm(stream, f32, false, false, rows, 3, 3, 1, a, stride, ones.data(), 3, 0, c.data(), 3);
+  for (int64_t i = 0; i < rows; ++i) EXPECT_EQ(c[i * 3 + 2], static_cast<float>(3 * (i + 1)));
+  const std::vector<float> row(rows, 1.0f);
+  kernels.gemm(stream, f32, false, false, 1, 3, rows, 1, row.data(), rows, a, stride, 0, c.data(), 3);
+  for (int64_t j = 0; j < 3; ++j) EXPECT_EQ(c[j], 10.0f);
+  munmap(memory, bytes);
 }
 
 TEST(Gemm, OtherDtypesAreErrors) {
