@@ -14,12 +14,17 @@ std::string joined(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : prefix + "." + name;
 }
 
+// The handle may outlive the module.
 template <class List, class HookFunction>
-HookHandle add_to(List& list, HookFunction hook) {
+HookHandle add_to(std::shared_ptr<List>& list, HookFunction hook) {
   static std::atomic<uint64_t> next_id{1};
   const uint64_t id = next_id.fetch_add(1, std::memory_order_relaxed);
-  list.emplace_back(id, std::move(hook));
-  return HookHandle([&list, id] { std::erase_if(list, [id](const auto& entry) { return entry.first == id; }); });
+  if (!list) list = std::make_shared<List>();
+  list->emplace_back(id, std::move(hook));
+  return HookHandle([weak = std::weak_ptr<List>(list), id] {
+    if (const auto hooks = weak.lock())
+      std::erase_if(*hooks, [id](const auto& entry) { return entry.first == id; });
+  });
 }
 
 }  // namespace
@@ -185,12 +190,14 @@ HookHandle ModuleBase::register_forward_pre_hook(ForwardPreHook hook) { return a
 HookHandle ModuleBase::register_forward_hook(ForwardHook hook) { return add_to(hooks_, std::move(hook)); }
 
 void ModuleBase::run_pre_hooks(std::span<const Tensor* const> inputs) {
-  const auto hooks = pre_hooks_;  // a hook may remove itself
+  if (!pre_hooks_) return;
+  const auto hooks = *pre_hooks_;  // a hook may remove itself
   for (const auto& [id, hook] : hooks) hook(*this, inputs);
 }
 
 void ModuleBase::run_hooks(std::span<Tensor* const> outputs) {
-  const auto hooks = hooks_;
+  if (!hooks_) return;
+  const auto hooks = *hooks_;
   for (const auto& [id, hook] : hooks) hook(*this, outputs);
 }
 

@@ -84,7 +84,7 @@ class ModuleBase {
   void register_buffer(std::string name, Tensor& slot, Tensor value, bool persistent = true);
   void register_module(std::string name, ModuleBase& child);
 
-  bool has_forward_hooks() const { return !pre_hooks_.empty() || !hooks_.empty(); }
+  bool has_forward_hooks() const { return (pre_hooks_ && !pre_hooks_->empty()) || (hooks_ && !hooks_->empty()); }
   void run_pre_hooks(std::span<const Tensor* const> inputs);
   void run_hooks(std::span<Tensor* const> outputs);
 
@@ -101,8 +101,9 @@ class ModuleBase {
   std::vector<Slot> parameters_;
   std::vector<Slot> buffers_;
   std::vector<std::pair<std::string, ModuleBase*>> children_;
-  std::vector<std::pair<uint64_t, ForwardPreHook>> pre_hooks_;
-  std::vector<std::pair<uint64_t, ForwardHook>> hooks_;
+  // None until the first hook.
+  std::shared_ptr<std::vector<std::pair<uint64_t, ForwardPreHook>>> pre_hooks_;
+  std::shared_ptr<std::vector<std::pair<uint64_t, ForwardHook>>> hooks_;
   ModuleBase* parent_ = nullptr;
   bool training_ = true;
 };

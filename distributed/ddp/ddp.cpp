@@ -21,8 +21,8 @@ class DistributedDataParallel::Reducer {
                "bucket sizes must be positive, got {} and {} MiB", options.bucket_cap_mb, options.first_bucket_mb);
     for (auto& [name, tensor] : module.named_parameters())
       if (tensor.requires_grad()) parameters_.push_back({name, tensor});
-    WEFT_CHECK(!parameters_.empty(), "ddp", "the module has no parameter that requires a gradient");
     check_same_parameters();
+    WEFT_CHECK(!parameters_.empty(), "ddp", "the module has no parameter that requires a gradient");
     broadcast_state();
     // Gradients come roughly in the reverse of the order in which parameters were declared.
     std::vector<size_t> order(parameters_.size());
@@ -40,6 +40,7 @@ class DistributedDataParallel::Reducer {
   }
 
   bool require_sync = true;
+  bool forward_synced = true;  // what require_sync was in the latest forward
   const ProcessGroup& group() const { return group_; }
 
   std::vector<int64_t> bucket_bytes() const {
@@ -97,7 +98,8 @@ class DistributedDataParallel::Reducer {
     NoGrad guard;
     std::vector<Bucket> buckets;
     for (std::vector<size_t>& members :
-         assign_buckets(parameters_, order, static_cast<int64_t>(options_.first_bucket_mb * kMebibyte),
+         assign_buckets(parameters_, order,
+                        static_cast<int64_t>(std::min(options_.first_bucket_mb, options_.bucket_cap_mb) * kMebibyte),
                         static_cast<int64_t>(options_.bucket_cap_mb * kMebibyte))) {
       Bucket bucket;
       for (size_t i : members) bucket.gradients += parameters_[i].tensor.numel();
@@ -138,8 +140,9 @@ class DistributedDataParallel::Reducer {
   }
 
   void before_forward() {
-    in_backward_ = false;  // a backward that threw has left this set
-    if (!require_sync || !GradMode::enabled()) return;
+    if (!GradMode::enabled() || in_backward_) return;  // evaluation, or a checkpoint that runs forward again
+    forward_synced = require_sync;
+    if (!require_sync) return;
     if (!rebuilt_ && arrival_.size() == parameters_.size()) rebuild_buckets();
     if (!options_.broadcast_buffers) return;
     // New tensors: the old ones may be saved in a graph that has still to run backward.
@@ -153,15 +156,24 @@ class DistributedDataParallel::Reducer {
   }
 
   void start_backward() {
-    in_backward_ = true;
+    // The engine drops its callbacks when backward throws; this one then takes the flag with it.
+    struct Running {
+      explicit Running(bool& f) : flag(f) { flag = true; }
+      ~Running() { flag = false; }
+      bool& flag;
+    };
+    queue_backward_callback([this, running = std::make_shared<Running>(in_backward_)] { finish_backward(); });
     next_bucket_ = 0;
     ready_.assign(parameters_.size(), false);
-    for (Bucket& bucket : buckets_) bucket.pending = bucket.members.size();
-    queue_backward_callback([this] { finish_backward(); });
+    if (!rebuilt_) arrival_.clear();
+    for (Bucket& bucket : buckets_) {
+      std::exchange(bucket.work, Work()).wait();  // left over by a backward that threw
+      bucket.pending = bucket.members.size();
+    }
   }
 
   void gradient_ready(size_t index) {
-    if (!require_sync) return;
+    if (!require_sync || !forward_synced) return;
     if (!in_backward_) start_backward();
     if (ready_[index])
       fail(ErrorCode::unsupported, "ddp",
@@ -169,7 +181,7 @@ class DistributedDataParallel::Reducer {
            "no_sync() and one backward without it",
            parameters_[index].name);
     ready_[index] = true;
-    if (!rebuilt_ && arrival_.size() < parameters_.size()) arrival_.push_back(static_cast<int64_t>(index));
+    if (!rebuilt_) arrival_.push_back(static_cast<int64_t>(index));
     --buckets_[bucket_of_[index]].pending;
     while (next_bucket_ < buckets_.size() && buckets_[next_bucket_].pending == 0) launch(buckets_[next_bucket_++]);
   }
@@ -200,12 +212,10 @@ class DistributedDataParallel::Reducer {
       std::exchange(bucket.work, Work()).wait();
       missing = missing || bucket.flat.select(0, bucket.gradients).item() != 0;
     }
-    in_backward_ = false;
     if (missing) settle_missing();
     // Unused parameters come last in the order of arrival.
-    if (!rebuilt_)
-      for (size_t i = 0; i < parameters_.size(); ++i)
-        if (!ready_[i] && arrival_.size() < parameters_.size()) arrival_.push_back(static_cast<int64_t>(i));
+    for (size_t i = 0; i < parameters_.size() && !rebuilt_; ++i)
+      if (!ready_[i]) arrival_.push_back(static_cast<int64_t>(i));
   }
 
   // Every rank knows that some gradient was missing somewhere; now all learn which.
@@ -247,7 +257,17 @@ class DistributedDataParallel::Reducer {
 DistributedDataParallel::DistributedDataParallel(nn::ModuleBase& module, ProcessGroup group, Options options)
     : reducer_(std::make_unique<Reducer>(module, std::move(group), options)) {}
 DistributedDataParallel::~DistributedDataParallel() = default;
-DistributedDataParallel::NoSync DistributedDataParallel::no_sync() { return NoSync(reducer_->require_sync); }
+DistributedDataParallel::SyncGuard DistributedDataParallel::no_sync() {
+  SyncGuard guard;
+  guard.set(reducer_->require_sync, false);
+  return guard;
+}
+DistributedDataParallel::SyncGuard DistributedDataParallel::trigger_sync_in_backward() {
+  SyncGuard guard;
+  guard.set(reducer_->require_sync, true);
+  guard.set(reducer_->forward_synced, true);
+  return guard;
+}
 bool DistributedDataParallel::require_sync() const { return reducer_->require_sync; }
 void DistributedDataParallel::set_require_sync(bool value) { reducer_->require_sync = value; }
 const ProcessGroup& DistributedDataParallel::group() const { return reducer_->group(); }

@@ -15,6 +15,8 @@
 // That costs nothing while all are used: each bucket carries one more number, how many of its gradients are missing.
 #pragma once
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "distributed/comm/process_group.h"
 #include "distributed/ddp/bucket.h"
@@ -24,7 +26,7 @@ namespace weft::ddp {
 
 struct Options {
   double bucket_cap_mb = 25;       // MiB
-  double first_bucket_mb = 1;      // MiB
+  double first_bucket_mb = 1;      // MiB; at most bucket_cap_mb counts
   bool find_unused_parameters = false;
   bool broadcast_buffers = true;   // rank 0's buffers go to all ranks before each forward that is to be synchronised
 };
@@ -38,22 +40,30 @@ class DistributedDataParallel {
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
 
-  // While it lives, backward only adds to the local gradients; the next backward without it reduces the sums.
-  class [[nodiscard]] NoSync {
+  // Sets flags while it lives.
+  class [[nodiscard]] SyncGuard {
    public:
-    explicit NoSync(bool& flag) : flag_(&flag), before_(flag) { flag = false; }
-    NoSync(NoSync&& other) noexcept : flag_(std::exchange(other.flag_, nullptr)), before_(other.before_) {}
-    NoSync& operator=(NoSync&&) = delete;
-    ~NoSync() {
-      if (flag_) *flag_ = before_;
+    SyncGuard() = default;
+    SyncGuard(SyncGuard&& other) noexcept : before_(std::exchange(other.before_, {})) {}
+    SyncGuard& operator=(SyncGuard&&) = delete;
+    ~SyncGuard() {
+      for (const auto& [flag, value] : before_) *flag = value;
     }
 
    private:
-    bool* flag_;
-    bool before_;
+    friend class DistributedDataParallel;
+    void set(bool& flag, bool value) {
+      before_.emplace_back(&flag, flag);
+      flag = value;
+    }
+    std::vector<std::pair<bool*, bool>> before_;
   };
-  NoSync no_sync();
-  // Whether backward is to reduce now.
+  // A forward or a backward while it lives only adds to the local gradients: as in PyTorch the latest forward decides for
+  // the backward passes after it. The next forward and backward without it reduce the sums.
+  SyncGuard no_sync();
+  // A backward while it lives reduces, even if its forward ran under no_sync().
+  SyncGuard trigger_sync_in_backward();
+  // Whether a forward and backward now are to reduce.
   bool require_sync() const;
   void set_require_sync(bool value);
 
