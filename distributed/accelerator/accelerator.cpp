@@ -6,6 +6,7 @@
 
 #include "autograd/ops/ops.h"
 #include "distributed/launch/environment.h"
+#include "kernels/base/log.h"
 #include "optim/clip.h"
 #include "tensor/random.h"
 
@@ -149,24 +150,21 @@ Accelerator::Accumulation Accelerator::start_accumulation(std::vector<nn::Module
   }
   Accumulation guard;
   for (nn::ModuleBase* module : models) {
-    if (ddp::DistributedDataParallel* ddp = ddp_of(module)) {
-      guard.models_.emplace_back(ddp, ddp->require_sync());
-      ddp->set_require_sync(state_->sync_gradients || plugin.sync_each_batch);
-    }
+    ddp::DistributedDataParallel* ddp = ddp_of(module);
+    if (ddp && !state_->sync_gradients && !plugin.sync_each_batch) guard.models_.push_back(ddp->no_sync());
   }
   return guard;
 }
 
-Accelerator::Accumulation::~Accumulation() {
-  for (const auto& [ddp, before] : models_) ddp->set_require_sync(before);
-}
-
 Accelerator::Accumulation Accelerator::no_sync(nn::ModuleBase& model) {
   Accumulation guard;
-  if (ddp::DistributedDataParallel* ddp = ddp_of(&model)) {
-    guard.models_.emplace_back(ddp, ddp->require_sync());
-    ddp->set_require_sync(false);
-  }
+  if (ddp::DistributedDataParallel* ddp = ddp_of(&model)) guard.models_.push_back(ddp->no_sync());
+  return guard;
+}
+
+Accelerator::Accumulation Accelerator::trigger_sync_in_backward(nn::ModuleBase& model) {
+  Accumulation guard;
+  if (ddp::DistributedDataParallel* ddp = ddp_of(&model)) guard.models_.push_back(ddp->trigger_sync_in_backward());
   return guard;
 }
 
@@ -189,13 +187,14 @@ void Accelerator::clip_grad_value_(const std::vector<Tensor>& parameters, double
   if (sync_gradients()) optim::clip_grad_value_(parameters, clip_value);
 }
 
+Tree Accelerator::reduce(const Tree& tree, TreeReduce reduction, double scale) const {
+  if (scale != 1 && !std::exchange(warned_of_scale_, true))
+    warn("reduce: scale = {} has no effect: as in Accelerate it is for XLA devices", scale);
+  return weft::reduce(group_, tree, reduction);
+}
+
 Tree Accelerator::gather_for_metrics(const Tree& tree, bool use_gather_object) const {
-  bool only_tensors = !use_gather_object;
-  if (only_tensors) {
-    bool any = false;
-    tree.for_each_tensor([&](const Tensor&) { any = true; });
-    only_tensors = any;
-  }
+  const bool only_tensors = !use_gather_object && all_tensors(tree);
   const Tree all = only_tensors ? gather(tree) : gather_object(tree);
   const int64_t real = state_->real_samples();
   if (real < 0) return all;

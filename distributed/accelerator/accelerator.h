@@ -14,10 +14,12 @@
 //   accelerator.save_state("checkpoint");
 //
 // It re-creates Hugging Face's Accelerator. Nothing is process-global: several live side by side on the threads of one
-// process, each with its own ProcessGroup. What is prepared must outlive it. Calls marked "collective" are made by every rank.
+// process, each with its own ProcessGroup. What is prepared must live as long as it is used through it. Calls marked "collective" are made by every rank.
 #pragma once
+#include <functional>
 #include <memory>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "distributed/accelerator/operations.h"
@@ -56,7 +58,7 @@ class Accelerator {
   // comes back unchanged.
   template <class... Objects>
   auto prepare(Objects&... objects) {
-    return std::tuple<decltype(prepare_one(objects))...>(prepare_one(objects)...);
+    return std::tuple<decltype(prepare_one(objects))...>{prepare_one(objects)...};  // braces: from left to right
   }
   template <class M>
   requires(std::is_base_of_v<nn::ModuleBase, M>) M& prepare_model(M& module, bool evaluation_mode = false) {
@@ -72,14 +74,13 @@ class Accelerator {
   // them and, unless sync_with_dataloader is false, on the last of a loader.
   class [[nodiscard]] Accumulation {
    public:
-    Accumulation(Accumulation&& other) noexcept : models_(std::exchange(other.models_, {})) {}
+    Accumulation(Accumulation&& other) noexcept = default;
     Accumulation& operator=(Accumulation&&) = delete;
-    ~Accumulation();
 
    private:
     friend class Accelerator;
     Accumulation() = default;
-    std::vector<std::pair<ddp::DistributedDataParallel*, bool>> models_;  // and what was in force before
+    std::vector<ddp::DistributedDataParallel::SyncGuard> models_;
   };
   template <class... Models>
   Accumulation accumulate(Models&... models) {
@@ -92,8 +93,10 @@ class Accelerator {
   int64_t step() const { return step_; }
   int64_t gradient_accumulation_steps() const { return state_->plugin.num_steps; }
   void set_gradient_accumulation_steps(int64_t steps);
-  // While the guard lives, backward of `model` only adds to local gradients.
+  // While the guard lives, forward and backward of `model` only add to local gradients.
   Accumulation no_sync(nn::ModuleBase& model);
+  // While the guard lives, backward reduces the gradients of `model` even if its forward ran under no_sync.
+  Accumulation trigger_sync_in_backward(nn::ModuleBase& model);
   // The total norm of the gradients, clipped to max_norm; while gradients are not synchronised nothing happens and it is 0.
   double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type = 2);
   void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value);
@@ -105,14 +108,14 @@ class Accelerator {
   Tree gather(const Tree& tree) const { return weft::gather(group_, tree); }
   // gather, without the samples that were added to fill the last batch of the loader whose pass runs.
   Tensor gather_for_metrics(const Tensor& x) const { return gather_for_metrics(Tree(x)).as_tensor(); }
+  // Anything but tensors, or use_gather_object, is gathered as gather_object does, and the list cut.
   Tree gather_for_metrics(const Tree& tree, bool use_gather_object = false) const;
   Tree gather_object(const Tree& object) const { return weft::gather_object(group_, object); }
-  Tensor reduce(const Tensor& x, TreeReduce reduction = TreeReduce::sum) const {
-    return weft::reduce(group_, x, reduction).as_tensor();
+  // `scale` is there for programs written for Accelerate, where too it only acts on XLA devices: here it warns.
+  Tensor reduce(const Tensor& x, TreeReduce reduction = TreeReduce::sum, double scale = 1) const {
+    return reduce(Tree(x), reduction, scale).as_tensor();
   }
-  Tree reduce(const Tree& tree, TreeReduce reduction = TreeReduce::sum) const {
-    return weft::reduce(group_, tree, reduction);
-  }
+  Tree reduce(const Tree& tree, TreeReduce reduction = TreeReduce::sum, double scale = 1) const;
   Tree broadcast(const Tree& tree, int from = 0) const { return weft::broadcast(group_, tree, from); }
   // Replaces the elements of `list` by those of rank `from`.
   void broadcast_object_list(Tree& list, int from = 0) const { list = weft::broadcast_object(group_, list, from); }
@@ -195,7 +198,7 @@ class Accelerator {
     custom_.push_back({[&object] { return Tree(object.state_dict()); },
                        [&object](const Tree& state) { object.load_state_dict(state); }});
   }
-  // model.safetensors alone, as other tools read it.
+  // model.safetensors alone, as other tools read it. Shards and their index that a larger model left there go.
   void save_model(const nn::ModuleBase& model, const std::filesystem::path& folder) const;
   // The module that was handed to prepare: prepare gives it back itself.
   template <class M>
@@ -245,6 +248,7 @@ class Accelerator {
   std::shared_ptr<GradientState> state_;
   int64_t step_ = 0;
   bool trigger_ = false;
+  mutable bool warned_of_scale_ = false;
   std::vector<PreparedModel> models_;
   std::vector<optim::Optimizer*> optimizers_;
   std::vector<optim::LambdaLR*> schedulers_;

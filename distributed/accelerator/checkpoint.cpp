@@ -1,6 +1,7 @@
 // Accelerator::save_state and load_state.
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <optional>
 
 #include "distributed/accelerator/accelerator.h"
@@ -59,6 +60,21 @@ std::vector<int64_t> checkpoint_numbers(const fs::path& folder) {
   }
   std::sort(numbers.begin(), numbers.end());
   return numbers;
+}
+
+// A reader that finds an index takes the shards it names rather than model.safetensors.
+void remove_shards(const fs::path& folder) {
+  fs::remove(folder / "model.safetensors.index.json");
+  std::vector<fs::path> shards;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    // model-00001-of-00003.safetensors
+    const std::string name = entry.path().filename().string();
+    int number = 0, count = 0, length = 0;
+    if (std::sscanf(name.c_str(), "model-%5d-of-%5d.safetensors%n", &number, &count, &length) == 2 &&
+        length == static_cast<int>(name.size()))
+      shards.push_back(entry.path());
+  }
+  for (const fs::path& shard : shards) fs::remove(shard);
 }
 
 // Runs f and makes sure that all ranks know of a failure on any of them: then all throw, the first rank's reason.
@@ -196,6 +212,7 @@ void Accelerator::save_model(const nn::ModuleBase& model, const fs::path& folder
     if (!is_local_main_process()) return;
     fs::create_directories(folder);
     save_safetensors(model.state_dict(), folder / "model.safetensors", {{"format", "pt"}});
+    remove_shards(folder);
   });
 }
 

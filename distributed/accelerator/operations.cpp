@@ -87,7 +87,19 @@ Tree part_of(const Tree& tree, int64_t begin, int64_t end, int64_t padded) {
 
 }  // namespace
 
+bool all_tensors(const Tree& tree) {
+  const auto all = [](const auto& children, auto&& child_of) {
+    return std::all_of(children.begin(), children.end(), [&](const auto& child) { return all_tensors(child_of(child)); });
+  };
+  if (tree.is_list()) return all(tree.as_list(), [](const Tree& child) -> const Tree& { return child; });
+  if (tree.is_map()) return all(tree.as_map(), [](const auto& entry) -> const Tree& { return entry.second; });
+  return tree.is_tensor();
+}
+
 Tree gather(const ProcessGroup& group, const Tree& tree) {
+  if (group.size() == 1) return tree;
+  WEFT_CHECK(all_tensors(tree), "gather", "expected tensors in lists and maps, got {}; gather_object takes other things",
+             tree);
   return tree.map_tensors([&](const Tensor& x) { return gather_tensor(group, x); });
 }
 

@@ -14,7 +14,10 @@ namespace weft {
 // How Accelerator::reduce combines; none gives back what it got.
 enum class TreeReduce { sum, mean, max, none };
 
-// Concatenates each tensor along dimension 0, in rank order; scalars give one element a rank. Sizes must agree.
+// Whether every leaf is a tensor.
+bool all_tensors(const Tree& tree);
+// Concatenates each tensor along dimension 0, in rank order; scalars give one element a rank (on one rank they stay
+// scalars). Sizes must agree. On several ranks anything but a tensor is an error.
 Tree gather(const ProcessGroup& group, const Tree& tree);
 // Every rank's object, in rank order; lists are joined (the first level only).
 Tree gather_object(const ProcessGroup& group, const Tree& object);
@@ -25,8 +28,9 @@ Tree broadcast_object(const ProcessGroup& group, const Tree& object, int from);
 // Makes dimension `dim` of each tensor as large as the largest among the ranks, filled with pad_index behind (or before)
 // the values. A tensor without that dimension stays as it is.
 Tree pad_across_processes(const ProcessGroup& group, const Tree& tree, int64_t dim, double pad_index, bool pad_first);
-// The part of `tree` (a list, a tensor's rows, or a map of them with one length) for rank number rank() of size(); the first
+// The part of `tree` (a list, a tensor's rows, or a map of them with one length) for rank number `rank` of `size`; the first
 // ranks have one more where it does not divide. With padding all parts have one length: the last element is repeated.
+// Anything else, a string for example, cannot be split: every rank gets it whole.
 Tree split_between(const Tree& tree, int rank, int size, bool apply_padding);
 // Pads dimension `dim` of each tensor up to the next multiple of `multiple` by repeating its last entry.
 Tree pad_to_multiple(const Tree& tree, int64_t multiple, int64_t dim);
