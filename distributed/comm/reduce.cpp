@@ -30,6 +30,13 @@ struct Sum {
   }
 };
 
+struct MeanOfTwo {
+  template <class A>
+  static A combine(A a, A b) {
+    return (a + b) * A(0.5);  // a power of two: the same bits as the quotient
+  }
+};
+
 struct Product {
   template <class A>
   static A combine(A a, A b) {
@@ -89,10 +96,14 @@ void reduce_typed(bool mean, std::span<const void* const> sources, std::span<voi
                   int64_t count) {
   using A = typename Accumulator<T>::type;
   if constexpr (std::is_same_v<A, T>) {
-    if (!mean && sources.size() == 2 && destinations.size() == 2 && sources[0] == destinations[0] &&
+    if (sources.size() == 2 && destinations.size() == 2 && sources[0] == destinations[0] &&
         sources[1] == destinations[1]) {
-      reduce_pair<Op>(static_cast<T*>(destinations[0]), static_cast<T*>(destinations[1]), count);
-      return;
+      T* a = static_cast<T*>(destinations[0]);
+      T* b = static_cast<T*>(destinations[1]);
+      if constexpr (std::is_floating_point_v<T>) {
+        if (mean) return reduce_pair<MeanOfTwo>(a, b, count);
+      }
+      return reduce_pair<Op>(a, b, count);
     }
   }
   constexpr int64_t kBlock = 1024;  // the accumulator stays in the first-level cache

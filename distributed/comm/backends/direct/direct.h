@@ -27,7 +27,7 @@ namespace weft::comm {
 
 class DirectBackend : public Backend {
  public:
-  static constexpr int64_t kEagerBytes = int64_t{32} << 10;
+  static constexpr int64_t kEagerBytes = int64_t{8} << 10;
 
   ~DirectBackend() override;
   void run(const Operation& operation, Patience patience) override;
