@@ -511,6 +511,20 @@ TEST_F(Launch, ProgramsThatCannotBeStartedAreNamed) {
 
 TEST_F(Launch, AHalfStartedJobIsCleanedUp) {
   std::string time = unique_sleep();
+  fs::create_directories(folder / "rank_3.log");  // where the fourth rank's log should go
+  ChildProcess child(weft_launch({"-n", "5", "--log-dir", folder.path(), "sleep", time}), {{"WEFT_TEST_MARK", time}});
+  auto result = child.wait();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(fs::exists(folder / "rank_2.log"));
+  EXPECT_EQ(lines_of(result.err).size(), 1u) << result.err;
+  EXPECT_TRUE(contains(result.err, "rank_3.log")) << result.err;
+  EXPECT_EQ(processes_with_variable("WEFT_TEST_MARK=" + time), 0u);
+}
+
+#if !defined( \
+    __SANITIZE_ADDRESS__)  // UBSan opens a pipe of its own to look at an exception, and misjudges it without one
+TEST_F(Launch, AJobThatRunsOutOfDescriptorsIsCleanedUp) {
+  std::string time = unique_sleep();
   // Enough descriptors for some ranks, not for all.
   ChildProcess child(
       {"sh", "-c", "ulimit -n 24; exec \"$@\"", "x", weft_program(), "launch", "-n", "32", "sleep", time},
@@ -521,6 +535,7 @@ TEST_F(Launch, AHalfStartedJobIsCleanedUp) {
   EXPECT_TRUE(contains(result.err, "Too many open files")) << result.err;
   EXPECT_EQ(processes_with_variable("WEFT_TEST_MARK=" + time), 0u);
 }
+#endif
 
 TEST_F(Launch, BadOptionsAreOneClearLine) {
   struct Case {
