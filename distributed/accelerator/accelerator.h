@@ -22,10 +22,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "data/shard.h"
 #include "distributed/accelerator/operations.h"
 #include "distributed/accelerator/options.h"
 #include "distributed/accelerator/prepared.h"
-#include "data/shard.h"
 #include "nn/module.h"
 
 namespace weft {
@@ -190,7 +190,7 @@ class Accelerator {
   template <class T>
   void register_for_checkpointing(T& object) {
     static_assert(
-        requires(T& t, const Tree& tree) {
+        requires(T & t, const Tree& tree) {
           { t.state_dict() } -> std::convertible_to<Tree>;
           t.load_state_dict(tree);
         },

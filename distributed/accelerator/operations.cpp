@@ -15,8 +15,9 @@ Tensor gather_tensor(const ProcessGroup& group, const Tensor& x) {
 
 Tensor reduce_tensor(const ProcessGroup& group, const Tensor& x, TreeReduce reduction) {
   if (reduction == TreeReduce::none) return x;
-  WEFT_CHECK(reduction != TreeReduce::mean || is_floating(x.dtype()), "reduce", "the mean of {} is not defined; use sum",
-             describe(x));
+  if (group.size() == 1) return x.detach().clone();
+  WEFT_CHECK(reduction != TreeReduce::mean || is_floating(x.dtype()), "reduce",
+             "the mean of {} is not defined; use sum", describe(x));
   const Tensor result = x.detach().clone();
   const Reduce op = reduction == TreeReduce::sum    ? Reduce::sum
                     : reduction == TreeReduce::mean ? Reduce::mean
@@ -45,16 +46,21 @@ Tensor pad_tensor(const ProcessGroup& group, const Tensor& x, int64_t dim, doubl
 // Trees travel as the bytes of one safetensors container.
 Tree from_bytes(const std::string& bytes) { return parse_tree_file(std::as_bytes(std::span(bytes)), "object"); }
 
+// Python's len().
 int64_t length_of(const Tree& tree) {
-  if (tree.is_list()) return tree.size();
-  if (tree.is_tensor()) {
-    WEFT_CHECK(tree.as_tensor().dim() > 0, "split_between_processes", "a scalar tensor cannot be split");
-    return tree.as_tensor().size(0);
-  }
-  WEFT_CHECK(tree.is_map(), "split_between_processes", "expected a list, a tensor or a map of them, got {}",
-             name(tree.kind()));
+  if (!tree.is_tensor()) return tree.size();
+  WEFT_CHECK(tree.as_tensor().dim() > 0, "split_between_processes", "a scalar tensor cannot be split");
+  return tree.as_tensor().size(0);
+}
+
+// What is to be split: the common length of a map's entries.
+int64_t whole_length(const Tree& tree) {
+  if (!tree.is_map()) return length_of(tree);
   int64_t length = -1;
   for (const auto& [key, child] : tree.as_map()) {
+    const bool has_length = child.is_list() || child.is_tensor() || child.is_map();
+    WEFT_CHECK(has_length, "split_between_processes",
+               "the entry \"{}\" is a {}; expected lists, tensors or maps of them", key, name(child.kind()));
     const int64_t own = length_of(child);
     WEFT_CHECK(length < 0 || own == length, "split_between_processes",
                "all entries of a map must have one length; \"{}\" has {}, those before it {}", key, own, length);
@@ -63,25 +69,29 @@ int64_t length_of(const Tree& tree) {
   return std::max<int64_t>(length, 0);
 }
 
+// Elements [begin, end), less what is not there, and then the last element again until there are `padded`.
 Tree part_of(const Tree& tree, int64_t begin, int64_t end, int64_t padded) {
   if (tree.is_map()) {
     Tree result = Tree::map();
     for (const auto& [key, child] : tree.as_map()) result[key] = part_of(child, begin, end, padded);
     return result;
   }
+  if (!tree.is_list() && !tree.is_tensor()) return tree;
+  const int64_t length = length_of(tree);
+  begin = std::min(begin, length);
+  end = std::min(end, length);
+  const int64_t missing = length > 0 ? std::max<int64_t>(padded - (end - begin), 0) : 0;
   if (tree.is_tensor()) {
     const Tensor& x = tree.as_tensor();
-    Tensor part = x.narrow(0, begin, end - begin);
-    if (padded > end - begin && x.size(0) > 0) {
-      Shape shape = x.shape();
-      shape[0] = padded - (end - begin);
-      part = cat({part, x.narrow(0, x.size(0) - 1, 1).expand(shape)}, 0);
-    }
-    return part;
+    const Tensor part = x.narrow(0, begin, end - begin);
+    if (missing == 0) return part;
+    Shape shape = x.shape();
+    shape[0] = missing;
+    return cat({part, x.narrow(0, length - 1, 1).expand(shape)}, 0);
   }
   Tree result = Tree::list();
   for (int64_t i = begin; i < end; ++i) result.push_back(tree[i]);
-  for (int64_t i = end - begin; i < padded && tree.size() > 0; ++i) result.push_back(tree[tree.size() - 1]);
+  for (int64_t i = 0; i < missing; ++i) result.push_back(tree[length - 1]);
   return result;
 }
 
@@ -89,7 +99,8 @@ Tree part_of(const Tree& tree, int64_t begin, int64_t end, int64_t padded) {
 
 bool all_tensors(const Tree& tree) {
   const auto all = [](const auto& children, auto&& child_of) {
-    return std::all_of(children.begin(), children.end(), [&](const auto& child) { return all_tensors(child_of(child)); });
+    return std::all_of(children.begin(), children.end(),
+                       [&](const auto& child) { return all_tensors(child_of(child)); });
   };
   if (tree.is_list()) return all(tree.as_list(), [](const Tree& child) -> const Tree& { return child; });
   if (tree.is_map()) return all(tree.as_map(), [](const auto& entry) -> const Tree& { return entry.second; });
@@ -98,8 +109,8 @@ bool all_tensors(const Tree& tree) {
 
 Tree gather(const ProcessGroup& group, const Tree& tree) {
   if (group.size() == 1) return tree;
-  WEFT_CHECK(all_tensors(tree), "gather", "expected tensors in lists and maps, got {}; gather_object takes other things",
-             tree);
+  WEFT_CHECK(all_tensors(tree), "gather",
+             "expected tensors in lists and maps, got {}; gather_object takes other things", tree);
   return tree.map_tensors([&](const Tensor& x) { return gather_tensor(group, x); });
 }
 
@@ -137,7 +148,8 @@ Tree pad_across_processes(const ProcessGroup& group, const Tree& tree, int64_t d
 }
 
 Tree split_between(const Tree& tree, int rank, int size, bool apply_padding) {
-  const int64_t length = length_of(tree);
+  if (size == 1 || !(tree.is_list() || tree.is_tensor() || tree.is_map())) return tree;
+  const int64_t length = whole_length(tree);
   const auto [begin, end] = data::even_part(length, rank, size);
   return part_of(tree, begin, end, apply_padding ? (length + size - 1) / size : end - begin);
 }

@@ -21,6 +21,7 @@ bool all_tensors(const Tree& tree);
 Tree gather(const ProcessGroup& group, const Tree& tree);
 // Every rank's object, in rank order; lists are joined (the first level only).
 Tree gather_object(const ProcessGroup& group, const Tree& object);
+// The mean of integers is an error (on one rank there is nothing to reduce).
 Tree reduce(const ProcessGroup& group, const Tree& tree, TreeReduce reduction);
 Tree broadcast(const ProcessGroup& group, const Tree& tree, int from);
 // Any object, from one rank to all; the others' is not looked at.
@@ -30,7 +31,8 @@ Tree broadcast_object(const ProcessGroup& group, const Tree& object, int from);
 Tree pad_across_processes(const ProcessGroup& group, const Tree& tree, int64_t dim, double pad_index, bool pad_first);
 // The part of `tree` (a list, a tensor's rows, or a map of them with one length) for rank number `rank` of `size`; the first
 // ranks have one more where it does not divide. With padding all parts have one length: the last element is repeated.
-// Anything else, a string for example, cannot be split: every rank gets it whole.
+// Anything else, a string for example, cannot be split: every rank gets it whole. Of a map in a map the length is, as in
+// Accelerate, the number of its entries; keep maps one level deep.
 Tree split_between(const Tree& tree, int rank, int size, bool apply_padding);
 // Pads dimension `dim` of each tensor up to the next multiple of `multiple` by repeating its last entry.
 Tree pad_to_multiple(const Tree& tree, int64_t multiple, int64_t dim);

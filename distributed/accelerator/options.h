@@ -14,8 +14,8 @@ struct GradientAccumulationPlugin {
   int64_t num_steps = 1;
   // Accepted, as Accelerate has it, where it too changes no learning rate: the schedule moves with the updates.
   bool adjust_scheduler = true;
-  bool sync_with_dataloader = true;   // the end of a loader is always an update
-  bool sync_each_batch = false;       // reduce gradients on every batch (less memory kept, more sent)
+  bool sync_with_dataloader = true;  // the end of a loader is always an update
+  bool sync_each_batch = false;      // reduce gradients on every batch (less memory kept, more sent)
 };
 
 // How prepared loaders share a dataset among ranks; see data/shard.h.
@@ -30,10 +30,10 @@ struct DataLoaderConfiguration {
 
 struct ProjectConfiguration {
   std::filesystem::path project_dir;
-  std::filesystem::path logging_dir;          // default: project_dir
-  bool automatic_checkpoint_naming = false;   // save_state() into project_dir/checkpoints/checkpoint_<iteration>
-  std::optional<int64_t> total_limit = {};    // keep this many of them
-  int64_t iteration = 0;                      // number of the next one
+  std::filesystem::path logging_dir;         // default: project_dir
+  bool automatic_checkpoint_naming = false;  // save_state() into project_dir/checkpoints/checkpoint_<iteration>
+  std::optional<int64_t> total_limit = {};   // keep this many of them
+  int64_t iteration = 0;                     // number of the next one
 };
 
 struct AcceleratorOptions {
