@@ -49,7 +49,9 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 std::string read_file(const fs::path& path) {
   std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << file.rdbuf();  // stops where reading fails: a process may go while its entry in /proc is read
+  return text.str();
 }
 
 bool wait_for_file(const fs::path& path, Seconds limit = Seconds(30)) {
