@@ -1,30 +1,19 @@
-// The golden files data_*.json against data/: how a case is replayed. Used by the tests of this folder and by
-// golden_runner.
-//
-//   Tally tally = check_data_file(parse_json(read_file(path)), "data_loader_shard");
-//
-// Item i of a dataset is the integer i, as the README of the golden files says.
-#pragma once
+// Cases of data_*: samplers, shards and loaders replayed item by item, and the random generators.
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "data/loader.h"
 #include "data/shard.h"
-#include "tensor/json.h"
-#include "tensor/random.h"
+#include "tests/golden/random.h"
+#include "tests/golden/groups.h"
 
 namespace weft::testing {
-
-struct Tally {
-  int64_t passed = 0, failed = 0, skipped = 0;
-  std::vector<std::string> failures;  // the first few, with the case
-};
-
-namespace golden {
+namespace {
 
 using namespace weft::data;
 
+// Item i of a dataset is the integer i.
 struct Items : Dataset {
   explicit Items(int64_t size) : count(size) {}
   int64_t size() const override { return count; }
@@ -49,6 +38,18 @@ struct ItemStream : IterableDataset {
   bool sized;
 };
 
+Tree list_of(const std::vector<int64_t>& values) {
+  Tree::List list;
+  for (const int64_t value : values) list.emplace_back(value);
+  return list;
+}
+
+Tree list_of(const Batch& batch) {
+  Tree::List list;
+  for (const double value : batch.as_tensor().to_vector()) list.emplace_back(static_cast<int64_t>(value));
+  return list;
+}
+
 // Batches of the given sizes, consecutive indices.
 struct GivenBatches : BatchSource {
   GivenBatches(std::vector<int64_t> sizes_, bool drop_last_) : sizes(std::move(sizes_)), drop(drop_last_) {}
@@ -72,26 +73,8 @@ struct GivenBatches : BatchSource {
   bool drop;
 };
 
-inline Tree list_of(const std::vector<int64_t>& values) {
-  Tree::List list;
-  for (const int64_t value : values) list.emplace_back(value);
-  return list;
-}
-
-inline Tree list_of(const Batch& batch) {
-  Tree::List list;
-  for (const double value : batch.as_tensor().to_vector()) list.emplace_back(static_cast<int64_t>(value));
-  return list;
-}
-
-// Each of `want`'s entries that `got` has must be equal.
-inline void expect_equal(const Tree& got, const Tree& want, std::string_view what) {
-  if (!(got == want))
-    fail(ErrorCode::internal, "golden", "{}: got {}, expected {}", what, to_string(got), to_string(want));
-}
-
 // An optional length against a number or {"raises": …}.
-inline void expect_length(std::optional<int64_t> got, const Tree& want, std::string_view what) {
+void expect_length(std::optional<int64_t> got, const Tree& want, std::string_view what) {
   if (want.is_map()) {
     if (got) fail(ErrorCode::internal, "golden", "{}: got {}, expected none", what, *got);
   } else {
@@ -99,30 +82,19 @@ inline void expect_length(std::optional<int64_t> got, const Tree& want, std::str
   }
 }
 
-template <class F>
-void expect_throws(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::invalid_argument) return;
-    throw;
-  }
-  fail(ErrorCode::internal, "golden", "expected an error, got none");
-}
-
-inline ShardOptions shard_options(const Tree& c, int rank) {
+ShardOptions shard_options(const Tree& c, int rank) {
   return {.rank = rank,
           .world_size = static_cast<int>(c["world"].as_int()),
           .split_batches = c.contains("split_batches") && c["split_batches"].as_bool(),
           .even_batches = !c.contains("even_batches") || c["even_batches"].as_bool()};
 }
 
-inline std::shared_ptr<BatchSampler> batches_of(const Tree& c, int64_t n) {
+std::shared_ptr<BatchSampler> batches_of(const Tree& c, int64_t n) {
   return std::make_shared<BatchSampler>(std::make_shared<SequentialSampler>(n), c["batch_size"].as_int(),
                                         c.contains("drop_last") && c["drop_last"].as_bool());
 }
 
-inline Tree all_batches(const BatchSource& source) {
+Tree all_batches(const BatchSource& source) {
   Tree::List list;
   auto stream = source.iterate(0);
   for (IndexBatch batch; stream->next(batch);) list.push_back(list_of(batch.indices));
@@ -130,7 +102,7 @@ inline Tree all_batches(const BatchSource& source) {
 }
 
 // The part of a loader's pass that `want` describes: batches, flags, lengths.
-inline void check_pass(const DataLoader& loader, const Tree& want) {
+void check_pass(const DataLoader& loader, const Tree& want) {
   if (want.contains("len"))
     expect_length(loader.sized() ? std::optional(loader.size()) : std::nullopt, want["len"], "len");
   if (want.contains("total_batch_size"))
@@ -153,7 +125,7 @@ inline void check_pass(const DataLoader& loader, const Tree& want) {
   }
 }
 
-inline void check_batch_sampler_shard(const std::string& key, const Tree& c) {
+void check_batch_sampler_shard(const std::string& key, const Tree& c) {
   const int world = static_cast<int>(c["world"].as_int());
   for (int rank = 0; rank < world; ++rank) {
     const ShardOptions options = shard_options(c, rank);
@@ -176,7 +148,7 @@ inline void check_batch_sampler_shard(const std::string& key, const Tree& c) {
   }
 }
 
-inline void check_iterable_shard(const std::string&, const Tree& c) {
+void check_iterable_shard(const std::string&, const Tree& c) {
   const int world = static_cast<int>(c["world"].as_int());
   for (int rank = 0; rank < world; ++rank) {
     const auto make = [&] {
@@ -197,14 +169,14 @@ inline void check_iterable_shard(const std::string&, const Tree& c) {
   }
 }
 
-inline DataLoader whole_loader(const Tree& c, const std::string& kind) {
+DataLoader whole_loader(const Tree& c, const std::string& kind) {
   const DataLoaderOptions options = {.batch_size = c["batch_size"].as_int(), .drop_last = c["drop_last"].as_bool()};
   const int64_t n = c["n"].as_int();
   if (kind == "map") return DataLoader(std::make_shared<Items>(n), options);
   return DataLoader(std::make_shared<ItemStream>(n, kind == "sized_iterable"), options);
 }
 
-inline void check_loader_shard(const std::string&, const Tree& c) {
+void check_loader_shard(const std::string&, const Tree& c) {
   for (int rank = 0; rank < static_cast<int>(c["world"].as_int()); ++rank) {
     const DataLoader whole = whole_loader(c, c["dataset"].as_string());
     if (c["ranks"][rank].contains("raises")) {
@@ -215,7 +187,7 @@ inline void check_loader_shard(const std::string&, const Tree& c) {
   }
 }
 
-inline void check_skip_first_batches(const std::string& key, const Tree& c) {
+void check_skip_first_batches(const std::string& key, const Tree& c) {
   const int64_t skip = c["skip"].as_int();
   if (key == "prepared") {
     for (int rank = 0; rank < static_cast<int>(c["world"].as_int()); ++rank)
@@ -233,7 +205,7 @@ inline void check_skip_first_batches(const std::string& key, const Tree& c) {
   check_pass(skip_first_batches(whole_loader(c, key == "iterable_dataloader" ? "iterable" : "map"), skip), c);
 }
 
-inline void check_seedable_sampler(const std::string&, const Tree& c) {
+void check_seedable_sampler(const std::string&, const Tree& c) {
   const int64_t n = c["n"].as_int();
   const auto order = [&](const RandomSampler& sampler, int64_t epoch) {
     std::vector<int64_t> indices(static_cast<size_t>(sampler.size()));
@@ -249,40 +221,28 @@ inline void check_seedable_sampler(const std::string&, const Tree& c) {
   expect_equal(order(RandomSampler(n, {.seed = seed, .replacement = true}), 0), c["replacement"], "replacement");
 }
 
-}  // namespace golden
+using Check = std::function<void(const std::string& key, const Tree& c)>;
 
-// Replays every case of a file; a group without a check here counts as skipped.
-inline Tally check_data_file(const Tree& file, const std::string& group) {
-  using Check = std::function<void(const std::string& key, const Tree& c)>;
-  const std::vector<std::pair<std::string, Check>> checks = {
-      {"data_batch_sampler_shard", golden::check_batch_sampler_shard},
-      {"data_iterable_shard", golden::check_iterable_shard},
-      {"data_loader_shard", golden::check_loader_shard},
-      {"data_skip_first_batches", golden::check_skip_first_batches},
-      {"data_seedable_sampler", golden::check_seedable_sampler},
-  };
-  Check check;
-  for (const auto& [name, function] : checks)
-    if (name == group) check = function;
-  Tally tally;
-  for (const auto& [key, cases] : file.as_map()) {
-    if (key == "meta" || !cases.is_list()) continue;
-    for (const Tree& c : cases.as_list()) {
-      if (!check) {
-        ++tally.skipped;
-        continue;
-      }
-      try {
-        check(key, c);
-        ++tally.passed;
-      } catch (const std::exception& error) {
-        ++tally.failed;
-        if (tally.failures.size() < 5)
-          tally.failures.push_back(fmt::format("{} {}: {}\n  case {}", group, key, error.what(), to_json(c)));
-      }
-    }
-  }
-  return tally;
+Check check_of(const std::string& name) {
+  if (name == "data_batch_sampler_shard") return check_batch_sampler_shard;
+  if (name == "data_iterable_shard") return check_iterable_shard;
+  if (name == "data_loader_shard") return check_loader_shard;
+  if (name == "data_skip_first_batches") return check_skip_first_batches;
+  if (name == "data_seedable_sampler") return check_seedable_sampler;
+  if (name == "data_rng") return check_random;
+  return {};
+}
+
+}  // namespace
+
+void run_data(const GoldenFile& file, Report& report) {
+  const Check check = check_of(file.name);
+  for_each_case(file, [&](const std::string& key, const Tree& c) {
+    report.run(file.name + "." + key, c, [&] {
+      if (!check) throw Skip{fmt::format("{} is not in this version", file.name)};
+      check(key, c);
+    });
+  });
 }
 
 }  // namespace weft::testing

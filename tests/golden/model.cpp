@@ -1,0 +1,140 @@
+// Cases of model_*: outputs, loss and gradients of whole models, and the losses of a short training run.
+#include "autograd/ops/ops.h"
+#include "nn/layers/linear.h"
+#include "nn/models/gpt2.h"
+#include "optim/adam.h"
+#include "tests/golden/groups.h"
+
+namespace weft::testing {
+namespace {
+
+StateDict tensors_of(const GoldenFile& file, const Tree& names) {
+  StateDict result;
+  for (const auto& [name, stored] : names.as_map()) result[name] = file.tensor(stored.as_string());
+  return result;
+}
+
+// Loads all parameters; a tied one is stored once.
+void load(nn::ModuleBase& model, const StateDict& weights) {
+  const nn::LoadReport report = model.load_state_dict(weights, /*strict=*/false);
+  WEFT_CHECK(report.unexpected.empty(), "golden", "the model has no {}", fmt::join(report.unexpected, ", "));
+  for (const auto& [name, parameter] : model.named_parameters())
+    WEFT_CHECK(weights.contains(name), "golden", "no value for {}", name);
+}
+
+optim::AdamWOptions adamw_options(const Tree& values) {
+  optim::AdamWOptions options;
+  for (const auto& [key, value] : values.as_map()) {
+    if (key == "lr") {
+      options.lr = value.as_double();
+    } else if (key == "betas") {
+      options.beta1 = value[0].as_double();
+      options.beta2 = value[1].as_double();
+    } else if (key == "weight_decay") {
+      options.weight_decay = value.as_double();
+    } else if (key == "eps") {
+      options.eps = value.as_double();
+    } else {
+      throw Skip{fmt::format("AdamW with {}", key)};
+    }
+  }
+  return options;
+}
+
+void expect_losses(const std::vector<double>& got, const Tree& c) {
+  const Tolerance tolerance{c["train_rtol"].as_double(), 0};
+  WEFT_CHECK(static_cast<int64_t>(got.size()) == c["train_losses"].size(), "golden", "{} losses, expected {}",
+             got.size(), c["train_losses"].size());
+  for (size_t step = 0; step < got.size(); ++step)
+    expect_close(got[step], golden_number(c["train_losses"][static_cast<int64_t>(step)]), tolerance,
+                 fmt::format("training loss {}", step));
+}
+
+void check_gpt2(const GoldenFile& file, const Tree& c) {
+  const Tree& params = c["params"];
+  nn::models::GPT2 model({.vocab_size = params["vocab_size"].as_int(),
+                          .n_positions = params["n_positions"].as_int(),
+                          .n_embd = params["n_embd"].as_int(),
+                          .n_layer = params["n_layer"].as_int(),
+                          .n_head = params["n_head"].as_int()});
+  load(model, tensors_of(file, c["weights"]));
+  const Tensor tokens = file.tensor(c["tokens"].as_string()).to(i64);  // [steps, batch, time]
+  const Tensor logits_wanted = file.tensor(c["logits"].as_string());
+  const auto loss_of = [](const Tensor& logits, const Tensor& text) {
+    const Tensor predicted = logits.slice(1, 0, -1), target = text.slice(1, 1, {});
+    return cross_entropy(predicted.flatten(0, 1), target.flatten());
+  };
+  const Tensor logits = model(tokens[0]);
+  expect_close(logits, logits_wanted, tolerance_of(c), "logits");
+  const Tensor loss = loss_of(logits, tokens[0]);
+  expect_close(loss.item(), golden_number(c["loss"]), tolerance_of(c), "loss");
+  loss.backward();
+  const auto parameters = model.named_parameters();
+  WEFT_CHECK(static_cast<int64_t>(parameters.size()) == c["grads"].size(), "golden", "{} parameters, expected {}",
+             parameters.size(), c["grads"].size());
+  for (const auto& [name, parameter] : parameters)
+    expect_close(parameter.grad(), file.tensor(c["grads"][name].as_string()), tolerance_of(c), "gradient of " + name);
+
+  optim::AdamW optimizer(parameters, adamw_options(c["adamw"]));
+  std::vector<double> losses;
+  for (int64_t step = 0; step < tokens.size(0); ++step) {
+    optimizer.zero_grad();
+    const Tensor step_loss = loss_of(model(tokens[step]), tokens[step]);
+    losses.push_back(step_loss.item());
+    step_loss.backward();
+    optimizer.step();
+  }
+  expect_losses(losses, c);
+  NoGrad guard;
+  expect_close(model(tokens[0]), file.tensor(c["logits_after"].as_string()), {c["train_rtol"].as_double(), 5e-3},
+               "logits_after");
+}
+
+struct DigitsMlp : nn::Module<DigitsMlp> {
+  DigitsMlp(int64_t in, int64_t hidden, int64_t out)
+      : first(this, "0", {.in = in, .out = hidden}), second(this, "2", {.in = hidden, .out = out}) {}
+  Tensor forward(const Tensor& x) { return second(relu(first(x))); }
+  nn::Linear first;
+  nn::Linear second;
+};
+
+void check_digits_mlp(const GoldenFile& file, const Tree& c) {
+  const Tree& params = c["params"];
+  const StateDict state = tensors_of(file, c["state"]);
+  DigitsMlp model(state.at("0.weight").size(1), params["hidden"].as_int(), state.at("2.weight").size(0));
+  load(model, state);
+  if (!params["optimizer"].contains("AdamW")) throw Skip{"digits_mlp with an optimizer other than AdamW"};
+  optim::AdamW optimizer(model.named_parameters(), adamw_options(params["optimizer"]["AdamW"]));
+  const Tensor x = file.tensor(c["x"].as_string()).to(f32) / 16, y = file.tensor(c["y"].as_string()).to(i64);
+  const int64_t batch = params["batch"].as_int();
+  std::vector<double> losses;
+  for (int64_t epoch = 0; epoch < params["epochs"].as_int(); ++epoch)
+    for (int64_t first = 0; first < x.size(0); first += batch) {
+      const Tensor loss = cross_entropy(model(x.slice(0, first, first + batch)), y.slice(0, first, first + batch));
+      losses.push_back(loss.item());
+      optimizer.zero_grad();
+      loss.backward();
+      optimizer.step();
+    }
+  expect_losses(losses, c);
+  const StateDict after = model.state_dict();
+  for (const auto& [name, stored] : c["state_after"].as_map())
+    expect_close(after.at(name), file.tensor(stored.as_string()), tolerance_of(c), name + " after training");
+  NoGrad guard;
+  expect_close(mean(eq(argmax(model(x), 1), y).to(f32)).item(), golden_number(c["train_accuracy_after"]),
+               tolerance_of(c), "training accuracy");
+}
+
+}  // namespace
+
+void run_model(const GoldenFile& file, Report& report) {
+  for_each_case(file, [&](const std::string&, const Tree& c) {
+    report.run(case_name(file, c), Tree::map({{"op", file.name}}), [&] {
+      if (file.name == "model_gpt2") return check_gpt2(file, c);
+      if (file.name == "model_digits_mlp") return check_digits_mlp(file, c);
+      throw Skip{fmt::format("{} is not in this version", file.name.substr(file.name.find('_') + 1))};
+    });
+  });
+}
+
+}  // namespace weft::testing

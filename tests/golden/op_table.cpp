@@ -1,0 +1,246 @@
+// Every op by its name in the golden files, called through the public API with torch's parameters translated.
+#include <limits>
+
+#include "tests/golden/case.h"
+
+namespace weft::testing {
+namespace {
+
+using Arguments = const OpArguments&;
+using Tensors = std::vector<Tensor>;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+LossReduction reduction(const Params& params) {
+  const std::string& name = params.text("reduction");
+  if (name == "mean") return LossReduction::mean;
+  if (name == "sum") return LossReduction::sum;
+  if (name == "none") return LossReduction::none;
+  throw Skip{fmt::format("the reduction {}", name)};
+}
+
+OpFunction unary(Tensor (*op)(const Tensor&)) {
+  return [op](Arguments a) { return Tensors{op(a.in.at(0))}; };
+}
+OpFunction binary(Tensor (*op)(const Operand&, const Operand&)) {
+  return [op](Arguments a) { return Tensors{op(a.in.at(0), a.in.at(1))}; };
+}
+OpFunction products(Tensor (*op)(const Tensor&, const Tensor&)) {
+  return [op](Arguments a) { return Tensors{op(a.in.at(0), a.in.at(1))}; };
+}
+OpFunction along(Tensor (*op)(const Tensor&, int64_t dim)) {
+  return [op](Arguments a) { return Tensors{op(a.in.at(0), a.params.integer("dim"))}; };
+}
+OpFunction over_dims(Tensor (*op)(const Tensor&, const Shape&, bool)) {
+  return [op](Arguments a) { return Tensors{op(a.in.at(0), a.params.list("dim"), a.params.flag("keepdim"))}; };
+}
+OpFunction spread(Tensor (*op)(const Tensor&, const Shape&, double, bool)) {
+  return [op](Arguments a) {
+    return Tensors{
+        op(a.in.at(0), a.params.list("dim"), a.params.real("correction", 1), a.params.flag("keepdim"))};
+  };
+}
+OpFunction extreme(Tensor (*all)(const Tensor&), ValuesAndIndices (*one)(const Tensor&, int64_t, bool)) {
+  return [all, one](Arguments a) {
+    const bool keepdim = a.params.flag("keepdim");
+    if (!a.params.has("dim")) return Tensors{all(a.in.at(0))};
+    const auto [values, indices] = one(a.in.at(0), a.params.integer("dim"), keepdim);
+    return Tensors{values, indices};
+  };
+}
+OpFunction place_of_extreme(Tensor (*all)(const Tensor&), Tensor (*one)(const Tensor&, int64_t, bool)) {
+  return [all, one](Arguments a) {
+    const bool keepdim = a.params.flag("keepdim");
+    return Tensors{a.params.has("dim") ? one(a.in.at(0), a.params.integer("dim"), keepdim) : all(a.in.at(0))};
+  };
+}
+OpFunction triangle(Tensor (*op)(const Tensor&, int64_t)) {
+  return [op](Arguments a) { return Tensors{op(a.in.at(0), a.params.integer("diagonal"))}; };
+}
+
+Tensors sort_of(Arguments a) {
+  const auto [values, indices] = sort(a.in.at(0), a.params.integer("dim"), a.params.flag("descending"));
+  return {values, indices};
+}
+Tensors topk_of(Arguments a) {
+  a.params.flag("sorted");  // always
+  const auto [values, indices] =
+      topk(a.in.at(0), a.params.integer("k"), a.params.integer("dim"), a.params.flag("largest", true));
+  return {values, indices};
+}
+Tensors split_of(Arguments a) {
+  const int64_t dim = a.params.integer("dim");
+  if (a.params.get("split_size").is_int()) return split(a.in.at(0), a.params.integer("split_size"), dim);
+  return split(a.in.at(0), a.params.list("split_size").vector(), dim);
+}
+Tensors arange_of(Arguments a) {
+  const bool whole = a.params.get("start").is_int() && a.params.get("end").is_int() && a.params.get("step").is_int();
+  return {arange(a.params.real("start"), a.params.real("end"), a.params.real("step"), whole ? i64 : f32)};
+}
+Tensors unique_of(Arguments a) {
+  const Unique result = unique(a.in.at(0));
+  return {result.values, result.inverse, result.counts};
+}
+Tensors cross_entropy_of(Arguments a) {
+  CrossEntropyLossOptions options;
+  options.reduction = reduction(a.params);
+  options.label_smoothing = a.params.real("label_smoothing", 0);
+  options.ignore_index = a.params.integer("ignore_index");
+  if (a.params.flag("weight")) options.weight = a.in.at(2);
+  return {cross_entropy(a.in.at(0), a.in.at(1), options)};
+}
+Tensors conv2d_of(Arguments a) {
+  if (a.params.get("padding").is_string()) throw Skip{fmt::format("conv2d with padding {}", a.params.text("padding"))};
+  return {conv2d(a.in.at(0), a.in.at(1), a.in.size() > 2 ? a.in[2] : Tensor(),
+                 {.stride = a.params.pair("stride"), .padding = a.params.pair("padding"),
+                  .dilation = a.params.pair("dilation"), .groups = a.params.integer("groups")})};
+}
+Pool2dOptions pool_options(const Params& params) {
+  return {.kernel = params.pair("kernel_size"), .stride = params.pair("stride"), .padding = params.pair("padding"),
+          .ceil_mode = params.flag("ceil_mode")};
+}
+Tensors max_pool2d_of(Arguments a) {
+  Pool2dOptions options = pool_options(a.params);
+  options.dilation = a.params.pair("dilation");
+  return {max_pool2d(a.in.at(0), options)};
+}
+Tensors avg_pool2d_of(Arguments a) {
+  Pool2dOptions options = pool_options(a.params);
+  options.count_include_pad = a.params.flag("count_include_pad", true);
+  return {avg_pool2d(a.in.at(0), options)};
+}
+Tensors embedding_of(Arguments a) {
+  const Tensor& weight = a.in.at(1);
+  int64_t padding = -1;  // none
+  if (a.params.has("padding_idx")) {
+    padding = a.params.integer("padding_idx");
+    if (padding < 0) padding += weight.size(0);  // torch counts from the end
+  }
+  return {embedding(weight, a.in.at(0), padding)};
+}
+Tensors layer_norm_of(Arguments a) {
+  return {layer_norm(a.in.at(0), a.params.list("normalized_shape"), a.in.size() > 1 ? a.in[1] : Tensor(),
+                     a.in.size() > 2 ? a.in[2] : Tensor(), a.params.real("eps"))};
+}
+Tensors rms_norm_of(Arguments a) {
+  // torch's None is the machine epsilon of the dtype.
+  const double epsilon = a.in.at(0).dtype() == f64 ? std::numeric_limits<double>::epsilon()
+                                                   : std::numeric_limits<float>::epsilon();
+  return {rms_norm(a.in.at(0), a.params.list("normalized_shape"), a.in.size() > 1 ? a.in[1] : Tensor(),
+                   a.params.real("eps", epsilon))};
+}
+Tensors attention_of(Arguments a) {
+  a.params.flag("enable_gqa");  // the shapes say it
+  AttentionOptions options;
+  options.causal = a.params.flag("is_causal");
+  options.scale = a.params.real("scale", 0);
+  if (a.params.has("mask")) options.mask = a.in.at(3);
+  return {scaled_dot_product_attention(a.in.at(0), a.in.at(1), a.in.at(2), options)};
+}
+
+// clang-format off
+const std::vector<std::pair<std::string_view, OpFunction>>& op_table() {
+  static const std::vector<std::pair<std::string_view, OpFunction>> table = {
+      // pointwise
+      {"neg", unary(neg)}, {"exp", unary(exp)}, {"log", unary(log)}, {"sqrt", unary(sqrt)}, {"rsqrt", unary(rsqrt)},
+      {"reciprocal", unary(reciprocal)}, {"square", unary(square)}, {"tanh", unary(tanh)}, {"sigmoid", unary(sigmoid)},
+      {"relu", unary(relu)}, {"gelu", unary(gelu)}, {"gelu_tanh", unary(gelu_tanh)}, {"silu", unary(silu)},
+      {"abs", unary(abs)}, {"erf", unary(erf)}, {"sin", unary(sin)}, {"cos", unary(cos)}, {"log1p", unary(log1p)},
+      {"expm1", unary(expm1)}, {"sign", unary(sign)}, {"floor", unary(floor)}, {"ceil", unary(ceil)},
+      {"round", unary(round)}, {"trunc", unary(trunc)}, {"isnan", unary(isnan)}, {"isfinite", unary(isfinite)},
+      {"logical_not", unary(logical_not)},
+      {"softplus", [](Arguments a) { return Tensors{softplus(a.in.at(0), a.params.real("beta", 1), a.params.real("threshold", 20))}; }},
+      {"clamp", [](Arguments a) { return Tensors{clamp(a.in.at(0), a.params.real("min", -kInfinity), a.params.real("max", kInfinity))}; }},
+      {"leaky_relu", [](Arguments a) { return Tensors{leaky_relu(a.in.at(0), a.params.real("negative_slope", 0.01))}; }},
+      {"elu", [](Arguments a) { return Tensors{elu(a.in.at(0), a.params.real("alpha", 1))}; }},
+      {"nan_to_num", [](Arguments a) { return Tensors{nan_to_num(a.in.at(0))}; }},
+      {"cast", [](Arguments a) { return Tensors{a.in.at(0).to(golden_dtype(a.params.text("to")))}; }},
+      {"add", [](Arguments a) { return Tensors{add(a.in.at(0), a.in.at(1))}; }},
+      {"add_alpha", [](Arguments a) { return Tensors{add(a.in.at(0), a.in.at(1), a.params.real("alpha"))}; }},
+      {"add_promote", [](Arguments a) { a.params.get("dtypes"); return Tensors{add(a.in.at(0), a.in.at(1))}; }},
+      {"sub", [](Arguments a) { return Tensors{sub(a.in.at(0), a.in.at(1))}; }},
+      {"mul", binary(mul)}, {"div", binary(div)}, {"pow", binary(pow)}, {"maximum", binary(maximum)},
+      {"minimum", binary(minimum)}, {"remainder", binary(remainder)}, {"fmod", binary(fmod)}, {"eq", binary(eq)},
+      {"ne", binary(ne)}, {"lt", binary(lt)}, {"le", binary(le)}, {"gt", binary(gt)}, {"ge", binary(ge)},
+      {"logical_and", binary(logical_and)}, {"logical_or", binary(logical_or)},
+      {"pow_scalar", [](Arguments a) { return Tensors{pow(a.in.at(0), a.params.real("exponent"))}; }},
+      {"div_mode", [](Arguments a) {
+         const bool down = a.params.text("rounding_mode") == "floor";
+         return Tensors{down ? floor_divide(a.in.at(0), a.in.at(1)) : trunc_divide(a.in.at(0), a.in.at(1))};
+       }},
+      {"lerp", [](Arguments a) { return Tensors{lerp(a.in.at(0), a.in.at(1), a.params.real("weight"))}; }},
+      {"where", [](Arguments a) { return Tensors{where(a.in.at(0), a.in.at(1), a.in.at(2))}; }},
+      {"addcmul", [](Arguments a) { return Tensors{addcmul(a.in.at(0), a.in.at(1), a.in.at(2), a.params.real("value", 1))}; }},
+      {"addcdiv", [](Arguments a) { return Tensors{addcdiv(a.in.at(0), a.in.at(1), a.in.at(2), a.params.real("value", 1))}; }},
+      // reductions
+      {"sum", over_dims(sum)}, {"mean", over_dims(mean)}, {"prod", over_dims(prod)}, {"amax", over_dims(amax)},
+      {"amin", over_dims(amin)}, {"logsumexp", over_dims(logsumexp)}, {"all", over_dims(all)}, {"any", over_dims(any)},
+      {"var", spread(var)}, {"std", spread(weft::std)},
+      {"norm", [](Arguments a) { return Tensors{norm(a.in.at(0), a.params.real("ord", 2), a.params.list("dim"), a.params.flag("keepdim"))}; }},
+      {"max", extreme(max, max)}, {"min", extreme(min, min)}, {"argmax", place_of_extreme(argmax, argmax)},
+      {"argmin", place_of_extreme(argmin, argmin)}, {"cumsum", along(cumsum)}, {"cumprod", along(cumprod)},
+      // products
+      {"matmul", products(matmul)}, {"bmm", products(bmm)}, {"outer", products(outer)}, {"dot", products(dot)},
+      {"linear", [](Arguments a) { return Tensors{linear(a.in.at(0), a.in.at(1), a.in.size() > 2 ? a.in[2] : Tensor())}; }},
+      {"addmm", [](Arguments a) { return Tensors{addmm(a.in.at(0), a.in.at(1), a.in.at(2), a.params.real("beta", 1), a.params.real("alpha", 1))}; }},
+      // layers
+      {"softmax", along(softmax)}, {"log_softmax", along(log_softmax)}, {"cross_entropy", cross_entropy_of},
+      {"mse_loss", [](Arguments a) { return Tensors{mse_loss(a.in.at(0), a.in.at(1), reduction(a.params))}; }},
+      {"layer_norm", layer_norm_of}, {"rms_norm", rms_norm_of}, {"embedding", embedding_of},
+      {"dropout", [](Arguments a) { return Tensors{dropout(a.in.at(0), a.params.real("p"), a.params.flag("training", true))}; }},
+      {"dropout_mask", [](Arguments a) { return Tensors{dropout_with_mask(a.in.at(0), a.in.at(1), a.params.real("p"))}; }},
+      {"conv2d", conv2d_of}, {"max_pool2d", max_pool2d_of}, {"avg_pool2d", avg_pool2d_of}, {"sdpa", attention_of},
+      // by index
+      {"gather", [](Arguments a) { return Tensors{gather(a.in.at(0), a.params.integer("dim"), a.in.at(1))}; }},
+      {"scatter", [](Arguments a) { return Tensors{scatter(a.in.at(0), a.params.integer("dim"), a.in.at(1), a.in.at(2))}; }},
+      {"scatter_value", [](Arguments a) { return Tensors{scatter(a.in.at(0), a.params.integer("dim"), a.in.at(1), a.params.real("value"))}; }},
+      {"scatter_add", [](Arguments a) { return Tensors{scatter_add(a.in.at(0), a.params.integer("dim"), a.in.at(1), a.in.at(2))}; }},
+      {"index_select", [](Arguments a) { return Tensors{index_select(a.in.at(0), a.params.integer("dim"), a.in.at(1))}; }},
+      {"index_add", [](Arguments a) { return Tensors{index_add(a.in.at(0), a.params.integer("dim"), a.in.at(1), a.in.at(2), a.params.real("alpha", 1))}; }},
+      {"index", [](Arguments a) { return Tensors{index(a.in.at(0), {a.in.at(1)})}; }},
+      {"index2", [](Arguments a) { return Tensors{index(a.in.at(0), {a.in.at(1), a.in.at(2)})}; }},
+      {"masked_fill", [](Arguments a) { return Tensors{masked_fill(a.in.at(0), a.in.at(1), a.params.real("value"))}; }},
+      {"masked_select", products(masked_select)},
+      {"nonzero", unary(nonzero)}, {"bincount", unary(bincount)}, {"unique", unique_of},
+      {"one_hot", [](Arguments a) { return Tensors{one_hot(a.in.at(0), a.params.integer("num_classes"))}; }},
+      // arrangement
+      {"cat", [](Arguments a) { return Tensors{cat(a.in, a.params.integer("dim"))}; }},
+      {"stack", [](Arguments a) { return Tensors{stack(a.in, a.params.integer("dim"))}; }},
+      {"split", split_of},
+      {"chunk", [](Arguments a) { return chunk(a.in.at(0), a.params.integer("chunks"), a.params.integer("dim")); }},
+      {"flip", [](Arguments a) { return Tensors{flip(a.in.at(0), a.params.list("dims"))}; }},
+      {"roll", [](Arguments a) { return Tensors{roll(a.in.at(0), a.params.list("shifts"), a.params.list("dims"))}; }},
+      {"tril", triangle(tril)}, {"triu", triangle(triu)},
+      {"pad", [](Arguments a) { return Tensors{pad(a.in.at(0), a.params.list("pad").vector(), a.params.text("mode"), a.params.real("value", 0))}; }},
+      {"repeat", [](Arguments a) { return Tensors{repeat(a.in.at(0), a.params.list("repeats"))}; }},
+      {"repeat_interleave", [](Arguments a) { return Tensors{repeat_interleave(a.in.at(0), a.params.integer("repeats"), a.params.integer("dim"))}; }},
+      {"unfold", [](Arguments a) { return Tensors{unfold(a.in.at(0), a.params.integer("dim"), a.params.integer("size"), a.params.integer("step"))}; }},
+      {"meshgrid", [](Arguments a) { return meshgrid(a.in); }},
+      {"sort", sort_of}, {"topk", topk_of},
+      {"argsort", [](Arguments a) { return Tensors{argsort(a.in.at(0), a.params.integer("dim"), a.params.flag("descending"))}; }},
+      // views and factories
+      {"narrow", [](Arguments a) { return Tensors{a.in.at(0).narrow(a.params.integer("dim"), a.params.integer("start"), a.params.integer("length"))}; }},
+      {"select", [](Arguments a) { return Tensors{a.in.at(0).select(a.params.integer("dim"), a.params.integer("index"))}; }},
+      {"unsqueeze", [](Arguments a) { return Tensors{a.in.at(0).unsqueeze(a.params.integer("dim"))}; }},
+      {"squeeze", [](Arguments a) { return Tensors{a.params.has("dim") ? a.in.at(0).squeeze(a.params.integer("dim")) : a.in.at(0).squeeze()}; }},
+      {"permute", [](Arguments a) { return Tensors{a.in.at(0).permute(a.params.list("dims"))}; }},
+      {"transpose", [](Arguments a) { return Tensors{a.in.at(0).transpose(a.params.integer("dim0"), a.params.integer("dim1"))}; }},
+      {"expand", [](Arguments a) { return Tensors{a.in.at(0).expand(a.params.list("size"))}; }},
+      {"reshape", [](Arguments a) { return Tensors{a.in.at(0).reshape(a.params.list("shape"))}; }},
+      {"flatten", [](Arguments a) { return Tensors{a.in.at(0).flatten(a.params.integer("start_dim"), a.params.integer("end_dim"))}; }},
+      {"diagonal", [](Arguments a) { return Tensors{diagonal(a.in.at(0), a.params.integer("offset"))}; }},
+      {"arange", arange_of},
+      {"linspace", [](Arguments a) { return Tensors{linspace(a.params.real("start"), a.params.real("end"), a.params.integer("steps"))}; }},
+  };
+  return table;
+}
+// clang-format on
+
+}  // namespace
+
+OpFunction find_op(const std::string& name) {
+  for (const auto& [known, function] : op_table())
+    if (known == name) return function;
+  return {};
+}
+
+}  // namespace weft::testing

@@ -1,0 +1,95 @@
+// Cases of ops_*: an op forward, and backward twice: plain, and with create_graph, where the composite formulas run.
+#include "autograd/engine.h"
+#include "tests/golden/case.h"
+
+namespace weft::testing {
+namespace {
+
+Tensor apply_views(Tensor x, const Tree& steps) {
+  for (const Tree& step : steps.as_list()) {
+    const std::string& kind = step[0].as_string();
+    std::vector<int64_t> numbers;
+    for (int64_t i = 1; i < step.size(); ++i) numbers.push_back(step[i].as_int());
+    if (kind == "transpose")
+      x = x.transpose(numbers.at(0), numbers.at(1));
+    else if (kind == "t")
+      x = x.t();
+    else if (kind == "slice")
+      x = x.slice(numbers.at(0), numbers.at(1), numbers.at(2), numbers.at(3));
+    else if (kind == "permute")
+      x = x.permute(numbers);
+    else if (kind == "expand")
+      x = x.expand(numbers);
+    else
+      throw Skip{fmt::format("the view {}", kind)};
+  }
+  return x;
+}
+
+// The stored inputs as leaves, and the op's outputs made from them.
+struct Run {
+  std::vector<Tensor> leaves;
+  std::vector<Tensor> outputs;
+};
+
+Run run_forward(const GoldenFile& file, const Tree& c, const OpFunction& op) {
+  Run run;
+  OpArguments arguments{Params(c["params"]), {}};
+  for (int64_t i = 0; i < c["inputs"].size(); ++i) {
+    Tensor leaf = file.tensor(c["inputs"][i].as_string()).clone();
+    if (c.contains("grad_inputs") && c["grad_inputs"].contains(std::to_string(i))) leaf.requires_grad_();
+    run.leaves.push_back(leaf);
+    const bool has_view = c.contains("views") && c["views"].contains(std::to_string(i));
+    arguments.in.push_back(has_view ? apply_views(leaf, c["views"][std::to_string(i)]) : leaf);
+  }
+  run.outputs = op(arguments);
+  arguments.params.check_all_read(c["op"].as_string());
+  return run;
+}
+
+void check_gradients(const GoldenFile& file, const Tree& c, const OpFunction& op, bool create_graph) {
+  const Run run = run_forward(file, c, op);
+  std::vector<Tensor> outputs, grad_outputs, leaves;
+  for (const auto& [index, name] : c["grad_outputs"].as_map()) {
+    outputs.push_back(run.outputs.at(std::stoul(index)));
+    grad_outputs.push_back(file.tensor(name.as_string()));
+  }
+  for (const auto& entry : c["grad_inputs"].as_map()) leaves.push_back(run.leaves.at(std::stoul(entry.first)));
+  std::vector<Tensor> gradients;
+  if (create_graph) {
+    gradients = grad(outputs, leaves, grad_outputs, {.create_graph = true});
+  } else {
+    backward(outputs, grad_outputs);
+    for (const Tensor& leaf : leaves) gradients.push_back(leaf.grad());
+  }
+  size_t k = 0;
+  for (const auto& [index, name] : c["grad_inputs"].as_map())
+    expect_close(gradients[k++], file.tensor(name.as_string()), tolerance_of(c),
+                 fmt::format("grad_input{}{}", index, create_graph ? " under create_graph" : ""));
+}
+
+void check_op(const GoldenFile& file, const Tree& c) {
+  const std::string& name = c["op"].as_string();
+  const OpFunction op = find_op(name);
+  if (!op) throw Skip{fmt::format("{} is not in this version", name)};
+  if (c.contains("raises")) return expect_throws([&] { run_forward(file, c, op); });
+  const Run run = run_forward(file, c, op);
+  WEFT_CHECK(static_cast<int64_t>(run.outputs.size()) == c["outputs"].size(), "golden", "{} outputs, expected {}",
+             run.outputs.size(), c["outputs"].size());
+  for (int64_t i = 0; i < c["outputs"].size(); ++i)
+    expect_close(run.outputs[static_cast<size_t>(i)], file.tensor(c["outputs"][i].as_string()), tolerance_of(c),
+                 fmt::format("output{}", i));
+  if (!c.contains("grad_inputs")) return;
+  check_gradients(file, c, op, /*create_graph=*/false);
+  check_gradients(file, c, op, /*create_graph=*/true);
+}
+
+}  // namespace
+
+void run_ops(const GoldenFile& file, Report& report) {
+  for_each_case(file, [&](const std::string&, const Tree& c) {
+    report.run(case_name(file, c), c, [&] { check_op(file, c); });
+  });
+}
+
+}  // namespace weft::testing
