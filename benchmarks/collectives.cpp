@@ -105,8 +105,8 @@ void print(const ProcessGroup& group, const Options& options, const std::vector<
   fmt::print("all_reduce f32, {} ranks, {} backend\n", group.size(), group.backend());
   fmt::print("{:>9} {:>7} {:>12} {:>9} {:>13}\n", "memory", "size", "median µs", "GB/s", "memcpy GB/s");
   for (const Row& row : rows) {
-    fmt::print("{:>9} {:>7} {:>11.1f} {:>9.2f} {:>13.2f}\n", row.memory, size_text(row.bytes), row.seconds * 1e6, row.rate(),
-               row.limit());
+    fmt::print("{:>9} {:>7} {:>11.1f} {:>9.2f} {:>13.2f}\n", row.memory, size_text(row.bytes), row.seconds * 1e6,
+               row.rate(), row.limit());
   }
 }
 
@@ -131,7 +131,8 @@ int run(int argc, char** argv) {
   Options options;
   CLI::App app("All-reduce on the ranks of one host, started by weft launch");
   app.add_flag("--json", options.json, "print JSON");
-  app.add_option("--loop", options.loop, "only repeat an all-reduce of 1 MB this many times")->check(CLI::PositiveNumber);
+  app.add_option("--loop", options.loop, "only repeat an all-reduce of 1 MB this many times")
+      ->check(CLI::PositiveNumber);
   app.add_option("--seconds", options.seconds, "about how long to measure each size")->check(CLI::PositiveNumber);
   try {
     app.parse(argc, argv);
@@ -144,7 +145,8 @@ int run(int argc, char** argv) {
     rows.push_back(loop(group, options.loop));
   } else {
     for (const bool in_place : {true, false})
-      for (int64_t bytes = 4 << 10; bytes <= 256 << 20; bytes *= 4) rows.push_back(measure(group, options, bytes, in_place));
+      for (int64_t bytes = 4 << 10; bytes <= 256 << 20; bytes *= 4)
+        rows.push_back(measure(group, options, bytes, in_place));
   }
   if (group.rank() == 0) print(group, options, rows);
   return 0;

@@ -21,8 +21,8 @@ enum class Patience { waiting_thread, background_worker };
 // Progress of a send or a receive, kept between calls of Backend::progress.
 struct Transfer {
   const Operation* operation = nullptr;
-  int64_t offset = 0;    // bytes moved so far
-  uint64_t ticket = 0;   // of the backend
+  int64_t offset = 0;   // bytes moved so far
+  uint64_t ticket = 0;  // of the backend
   bool started = false;
 };
 

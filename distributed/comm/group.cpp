@@ -73,7 +73,8 @@ std::vector<std::string> Group::all_gather_bytes(const std::string& bytes, CallS
   submit(gather).wait();
   std::vector<std::string> result;
   for (int other = 0; other < size(); ++other)
-    result.push_back(all.substr(static_cast<size_t>(other * longest), static_cast<size_t>(lengths[static_cast<size_t>(other)])));
+    result.push_back(
+        all.substr(static_cast<size_t>(other * longest), static_cast<size_t>(lengths[static_cast<size_t>(other)])));
   return result;
 }
 
@@ -101,8 +102,8 @@ std::shared_ptr<void> Group::allocate_shared(int64_t bytes, CallSite site) {
   submit(gather).wait();
   for (int other = 1; other < size(); ++other) {
     if (all[0] != all[static_cast<size_t>(other)]) {
-      fail(ErrorCode::mismatch, "empty_shared", "ranks disagree: rank 0 asks for {} bytes, rank {} for {} bytes", all[0],
-           other, all[static_cast<size_t>(other)]);
+      fail(ErrorCode::mismatch, "empty_shared", "ranks disagree: rank 0 asks for {} bytes, rank {} for {} bytes",
+           all[0], other, all[static_cast<size_t>(other)]);
     }
   }
   if (bytes == 0) return nullptr;

@@ -6,8 +6,9 @@
 namespace weft::comm {
 
 std::string_view name(OpKind kind) {
-  constexpr std::string_view names[] = {"no operation", "barrier", "all_reduce", "reduce",     "reduce_scatter", "all_gather",
-                                        "gather",       "scatter", "broadcast",  "all_to_all", "send",           "recv"};
+  constexpr std::string_view names[] = {"no operation",   "barrier",    "all_reduce", "reduce",
+                                        "reduce_scatter", "all_gather", "gather",     "scatter",
+                                        "broadcast",      "all_to_all", "send",       "recv"};
   return names[static_cast<int>(kind)];
 }
 

@@ -24,11 +24,10 @@ void check_tensor(const Tensor& x, std::string_view op, std::string_view role) {
 
 void check_parts(const Tensor& whole, const Tensor& part, int size, std::string_view op, std::string_view whole_role,
                  std::string_view part_role) {
-  WEFT_CHECK(whole.dtype() == part.dtype(), op, "{} {} and {} {} differ in dtype", whole_role, describe(whole), part_role,
-             describe(part));
-  WEFT_CHECK(whole.numel() == part.numel() * size, op,
-             "{} {} and {} {} on {} ranks; expected {} elements in the {}", whole_role, describe(whole), part_role,
-             describe(part), size, part.numel() * size, whole_role);
+  WEFT_CHECK(whole.dtype() == part.dtype(), op, "{} {} and {} {} differ in dtype", whole_role, describe(whole),
+             part_role, describe(part));
+  WEFT_CHECK(whole.numel() == part.numel() * size, op, "{} {} and {} {} on {} ranks; expected {} elements in the {}",
+             whole_role, describe(whole), part_role, describe(part), size, part.numel() * size, whole_role);
 }
 
 // The tensor's elements in order, in its own memory or a copy of it.
@@ -46,9 +45,10 @@ void* address(const Tensor& x) { return x.numel() == 0 ? nullptr : x.data(); }
 ProcessGroup ProcessGroup::from_environment(ProcessGroupOptions options) {
   const LaunchEnvironment environment = LaunchEnvironment::from_environment();
   if (environment.world_size == 1) return threads(1, std::move(options))[0];
-  WEFT_CHECK(environment.local_world_size == environment.world_size, "process_group",
-             "{} of {} ranks are on this host (LOCAL_WORLD_SIZE, WORLD_SIZE); the shm backend joins processes of one host",
-             environment.local_world_size, environment.world_size);
+  WEFT_CHECK(
+      environment.local_world_size == environment.world_size, "process_group",
+      "{} of {} ranks are on this host (LOCAL_WORLD_SIZE, WORLD_SIZE); the shm backend joins processes of one host",
+      environment.local_world_size, environment.world_size);
   return shm(connect_store(environment), environment.rank, environment.world_size, std::move(options));
 }
 
@@ -86,8 +86,8 @@ const std::shared_ptr<Store>& ProcessGroup::store() const { return group().store
 // --- collectives -----------------------------------------------------------------------------------------------
 
 // `input` is read, `output` written; either may be null. When they are the same tensor the operation is in place.
-Work ProcessGroup::submit(OpKind kind, const Tensor* input, const Tensor* output, int64_t count, int peer, Reduce reduce,
-                          CallSite site) const {
+Work ProcessGroup::submit(OpKind kind, const Tensor* input, const Tensor* output, int64_t count, int peer,
+                          Reduce reduce, CallSite site) const {
   comm::Operation operation{.kind = kind, .reduce = reduce, .peer = peer, .count = count, .site = site};
   if (input || output) operation.dtype = (input ? input : output)->dtype();
   Tensor source = input ? dense(*input) : Tensor();

@@ -12,10 +12,22 @@ template <class T>
 struct Accumulator {
   using type = T;
 };
-template <> struct Accumulator<Half> { using type = float; };
-template <> struct Accumulator<BFloat16> { using type = float; };
-template <> struct Accumulator<Float8E4M3> { using type = float; };
-template <> struct Accumulator<Float8E5M2> { using type = float; };
+template <>
+struct Accumulator<Half> {
+  using type = float;
+};
+template <>
+struct Accumulator<BFloat16> {
+  using type = float;
+};
+template <>
+struct Accumulator<Float8E4M3> {
+  using type = float;
+};
+template <>
+struct Accumulator<Float8E5M2> {
+  using type = float;
+};
 
 struct Sum {
   template <class A>
@@ -53,14 +65,14 @@ struct Product {
 struct Min {
   template <class A>
   static A combine(A a, A b) {
-    return (a < b) | (a != a) ? a : b;  // a != a: NaN. If b is NaN the comparison is false and b is taken.
+    return ((a < b) | (a != a)) ? a : b;  // a != a: NaN. If b is NaN the comparison is false and b is taken.
   }
 };
 
 struct Max {
   template <class A>
   static A combine(A a, A b) {
-    return (a > b) | (a != a) ? a : b;
+    return ((a > b) | (a != a)) ? a : b;
   }
 };
 
@@ -92,8 +104,7 @@ void reduce_pair(T* __restrict a, T* __restrict b, int64_t count) {
 }
 
 template <class Op, class T>
-void reduce_typed(bool mean, std::span<const void* const> sources, std::span<void* const> destinations,
-                  int64_t count) {
+void reduce_typed(bool mean, std::span<const void* const> sources, std::span<void* const> destinations, int64_t count) {
   using A = typename Accumulator<T>::type;
   if constexpr (std::is_same_v<A, T>) {
     if (sources.size() == 2 && destinations.size() == 2 && sources[0] == destinations[0] &&

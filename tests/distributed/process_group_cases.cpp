@@ -63,7 +63,8 @@ T reduced(Reduce reduce, const std::vector<int>& ranks, int64_t i, int salt = 0)
   constexpr bool small = std::is_class_v<T>;
   using A = std::conditional_t<small, float, T>;
   A value = static_cast<A>(element<T>(ranks[0], i, salt));
-  for (size_t r = 1; r < ranks.size(); ++r) value = combine<A>(reduce, value, static_cast<A>(element<T>(ranks[r], i, salt)));
+  for (size_t r = 1; r < ranks.size(); ++r)
+    value = combine<A>(reduce, value, static_cast<A>(element<T>(ranks[r], i, salt)));
   if constexpr (std::is_floating_point_v<A>) {
     if (reduce == Reduce::mean) value /= static_cast<A>(ranks.size());
   }
@@ -83,8 +84,9 @@ template <class T, class Expected>
   for (int64_t i = 0; i < x.numel(); ++i) {
     const T want = expected(i);
     if (std::memcmp(&want, &data[i], sizeof(T)) != 0) {
-      return ::testing::AssertionFailure() << name(x.dtype()) << " element " << i << " of " << x.numel() << " is "
-                                           << static_cast<double>(data[i]) << ", expected " << static_cast<double>(want);
+      return ::testing::AssertionFailure()
+             << name(x.dtype()) << " element " << i << " of " << x.numel() << " is " << static_cast<double>(data[i])
+             << ", expected " << static_cast<double>(want);
     }
   }
   return ::testing::AssertionSuccess();
@@ -383,7 +385,8 @@ void shapes_and_strides(const ProcessGroup& group) {
   EXPECT_TRUE(holds<float>(matrix, [&](int64_t i) { return i % 2 == 0 ? sum : 0.0f; }));
   columns.fill_(group.rank());
   group.broadcast(columns, group.size() - 1).wait();
-  EXPECT_TRUE(holds<float>(matrix, [&](int64_t i) { return i % 2 == 0 ? static_cast<float>(group.size() - 1) : 0.0f; }));
+  EXPECT_TRUE(
+      holds<float>(matrix, [&](int64_t i) { return i % 2 == 0 ? static_cast<float>(group.size() - 1) : 0.0f; }));
   const uint32_t version = matrix.version();
   group.all_reduce(matrix).wait();
   EXPECT_GT(matrix.version(), version);

@@ -32,7 +32,7 @@ class Conformance : public ::testing::TestWithParam<std::tuple<std::string, int,
 TEST_P(Conformance, Case) {
   const auto& [backend, size, name] = GetParam();
   if (backend == "local") {
-    run_ranks(size, [&](ProcessGroup group) { process_group_cases().at(name)(group); }, {.timeout = 50s});
+    run_ranks(size, process_group_cases().at(name), {.timeout = 50s});
   } else {
     EXPECT_TRUE(all_succeeded(spawn_ranks(size, "group_case", {.arguments = {name}, .environment = {}})));
   }
@@ -76,36 +76,36 @@ void expect_text(const Error& error, const std::string& part) {
 }
 
 TEST(Faults, TimeoutNamesWhoIsBehindAndItsLastOperation) {
-  run_ranks(
-      3,
-      [](ProcessGroup group) {
-        group.all_reduce(ones({3})).wait();
-        if (group.rank() == 2) {
-          std::this_thread::sleep_for(400ms);
-          const Error error = failure_of([&] { group.all_reduce(ones({3})).wait(); });
-          expect_text(error, "stopped the group");
-          return;
-        }
-        const Error error = failure_of([&] { group.all_gather(ones({4})); });
-        EXPECT_EQ(error.code(), ErrorCode::timeout);
-        expect_text(error, "all_gather #1 in group \"dp\"");
-        expect_text(error, "no answer from rank 2 for 200 ms; its last op: all_reduce sum #0 f32[3] at process_group_test.cpp:");
-        const Error later = failure_of([&] { group.barrier().wait(); });
-        EXPECT_EQ(later.code(), ErrorCode::timeout);
-      },
-      {.name = "dp", .timeout = 200ms});
+  run_ranks(3,
+            [](ProcessGroup group) {
+              group.all_reduce(ones({3})).wait();
+              if (group.rank() == 2) {
+                std::this_thread::sleep_for(400ms);
+                const Error error = failure_of([&] { group.all_reduce(ones({3})).wait(); });
+                expect_text(error, "stopped the group");
+                return;
+              }
+              const Error error = failure_of([&] { group.all_gather(ones({4})); });
+              EXPECT_EQ(error.code(), ErrorCode::timeout);
+              expect_text(error, "all_gather #1 in group \"dp\"");
+              expect_text(
+                  error,
+                  "no answer from rank 2 for 200 ms; its last op: all_reduce sum #0 f32[3] at process_group_test.cpp:");
+              const Error later = failure_of([&] { group.barrier().wait(); });
+              EXPECT_EQ(later.code(), ErrorCode::timeout);
+            },
+            {.name = "dp", .timeout = 200ms});
 }
 
 TEST(Faults, ReceiveTimesOut) {
-  run_ranks(
-      2,
-      [](ProcessGroup group) {
-        if (group.rank() == 1) return std::this_thread::sleep_for(400ms);
-        const Error error = failure_of([&] { group.recv(ones({3}), 1).wait(); });
-        EXPECT_EQ(error.code(), ErrorCode::timeout);
-        expect_text(error, "no answer from rank 1");
-      },
-      {.timeout = 200ms});
+  run_ranks(2,
+            [](ProcessGroup group) {
+              if (group.rank() == 1) return std::this_thread::sleep_for(400ms);
+              const Error error = failure_of([&] { group.recv(ones({3}), 1).wait(); });
+              EXPECT_EQ(error.code(), ErrorCode::timeout);
+              expect_text(error, "no answer from rank 1");
+            },
+            {.timeout = 200ms});
 }
 
 TEST(Faults, ReceiveOfAnotherSizeIsAMismatch) {
@@ -188,6 +188,24 @@ TEST(Faults, ADeadProcessIsNoticedAtOnce) {
   }
 }
 
+WEFT_RANK_FUNCTION(one_rank_stands_still) {
+  const ProcessGroup group = ProcessGroup::from_environment({.timeout = 300ms});
+  const std::vector<std::string> pids = group.all_gather_bytes(std::to_string(getpid()));
+  if (group.rank() == 0) kill(static_cast<pid_t>(std::stoi(pids[1])), SIGSTOP);
+  const Error error = failure_of([&] {
+    while (true) group.all_reduce(ones({10})).wait();
+  });
+  if (group.rank() == 0) {
+    EXPECT_EQ(error.code(), ErrorCode::timeout);
+    expect_text(error, "no answer from rank 1 for 300 ms; its last op: all_");
+    kill(static_cast<pid_t>(std::stoi(pids[1])), SIGCONT);
+  } else {
+    expect_text(error, "rank 0 stopped the group");
+  }
+}
+
+TEST(Faults, AStoppedProcessIsATimeout) { EXPECT_TRUE(all_succeeded(spawn_ranks(2, "one_rank_stands_still"))); }
+
 WEFT_RANK_FUNCTION(too_much_memory) {
   const ProcessGroup group = ProcessGroup::from_environment();
   const Error error = failure_of([&] { group.empty_shared({int64_t{1} << 50}); });
@@ -201,9 +219,7 @@ WEFT_RANK_FUNCTION(too_much_memory) {
   group.all_reduce(x).wait();
 }
 
-TEST(Faults, TooMuchSharedMemoryIsAnErrorOnEveryRank) {
-  EXPECT_TRUE(all_succeeded(spawn_ranks(2, "too_much_memory")));
-}
+TEST(Faults, TooMuchSharedMemoryIsAnErrorOnEveryRank) { EXPECT_TRUE(all_succeeded(spawn_ranks(2, "too_much_memory"))); }
 
 WEFT_RANK_FUNCTION(peer_never_comes) {
   if (std::getenv("RANK") == std::string("1")) return;

@@ -145,8 +145,8 @@ std::vector<RankResult> spawn_ranks(int size, const std::string& function, const
   verdict = ::testing::AssertionFailure();
   for (const RankResult& result : results) {
     if (result.exit_code == 0) continue;
-    verdict << "rank " << result.rank << (result.timed_out ? " took too long" : "") << ", exit code " << result.exit_code
-            << ", signal " << result.signal << ":\n"
+    verdict << "rank " << result.rank << (result.timed_out ? " took too long" : "") << ", exit code "
+            << result.exit_code << ", signal " << result.signal << ":\n"
             << result.output << "\n";
   }
   return verdict;

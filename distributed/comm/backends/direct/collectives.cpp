@@ -63,7 +63,8 @@ void DirectBackend::run(const Operation& operation, Patience patience) {
 
   Announcement mine(operation);
   if (!eager) {
-    const Location location = exposes ? locate(operation.input, exposed_bytes) : locate(operation.output, operation.bytes());
+    const Location location =
+        exposes ? locate(operation.input, exposed_bytes) : locate(operation.output, operation.bytes());
     mine.segment = location.segment;
     mine.offset = location.offset;
   }
@@ -129,7 +130,8 @@ void DirectBackend::run_staged(const Operation& operation, int parts, bool expos
     if (exposes) {
       for (int part = 0; part < parts; ++part)
         copy_bytes(slot(rank(), index) + part * window_bytes,
-             static_cast<const std::byte*>(operation.input) + part * operation.bytes() + begin * element, count * element);
+                   static_cast<const std::byte*>(operation.input) + part * operation.bytes() + begin * element,
+                   count * element);
     }
     for (int other = 0; other < size(); ++other) window_.base[static_cast<size_t>(other)] = slot(other, index);
     arrive(operation, patience);
@@ -144,7 +146,8 @@ void DirectBackend::run_staged(const Operation& operation, int parts, bool expos
     std::byte* output = static_cast<std::byte*>(operation.output) + begin * element;
     for (int other = 0; other < size(); ++other) {
       const Share share(count, element, other, size());
-      copy_bytes(output + share.low * element, window_.at(other, 0) + share.low * element, (share.high - share.low) * element);
+      copy_bytes(output + share.low * element, window_.at(other, 0) + share.low * element,
+                 (share.high - share.low) * element);
     }
   }
 }

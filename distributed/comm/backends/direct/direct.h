@@ -43,8 +43,8 @@ class DirectBackend : public Backend {
     uint64_t offset = 0;
   };
   // `memory` has the layout's bytes, the same for all ranks. `abort` may belong to another group of the same family.
-  DirectBackend(int rank, int size, std::string name, const ControlLayout& layout, std::byte* memory, AbortControl* abort,
-                Scope scope);
+  DirectBackend(int rank, int size, std::string name, const ControlLayout& layout, std::byte* memory,
+                AbortControl* abort, Scope scope);
 
   virtual Location locate(const void* data, int64_t bytes) const = 0;
   // This rank's address of what `rank` called `location`; throws internal when it cannot be.
@@ -57,9 +57,7 @@ class DirectBackend : public Backend {
   AbortControl* abort_control() const { return abort_; }
 
  private:
-  RankControl& control(int rank) const {
-    return *reinterpret_cast<RankControl*>(memory_ + layout_.rank_offset(rank));
-  }
+  RankControl& control(int rank) const { return *reinterpret_cast<RankControl*>(memory_ + layout_.rank_offset(rank)); }
   std::byte* slot(int rank, int index) const { return memory_ + layout_.slot_offset(rank, index); }
   int next_slot() { return static_cast<int>(slot_count_++ & 1); }
 

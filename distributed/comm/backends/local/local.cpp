@@ -97,8 +97,7 @@ std::vector<std::unique_ptr<Backend>> make_local_backends(int size, const std::s
   auto group = std::make_shared<LocalGroup>(size);
   auto family = std::make_shared<LocalFamily>(group);
   std::vector<std::unique_ptr<Backend>> backends;
-  for (int rank = 0; rank < size; ++rank)
-    backends.push_back(std::make_unique<LocalBackend>(family, group, rank, name));
+  for (int rank = 0; rank < size; ++rank) backends.push_back(std::make_unique<LocalBackend>(family, group, rank, name));
   return backends;
 }
 

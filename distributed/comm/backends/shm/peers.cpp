@@ -11,7 +11,6 @@
 #include <cstring>
 #include <fstream>
 
-
 namespace weft::comm {
 namespace {
 

@@ -75,8 +75,7 @@ FileDescriptor create_memory_file(int64_t bytes, const std::string& purpose) {
 
 Mapping::Mapping(int file, int64_t bytes) : bytes_(bytes) {
   void* data = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
-  if (data == MAP_FAILED)
-    fail(ErrorCode::out_of_memory, kOp, "cannot map {} bytes: {}", bytes, error_text(errno));
+  if (data == MAP_FAILED) fail(ErrorCode::out_of_memory, kOp, "cannot map {} bytes: {}", bytes, error_text(errno));
   data_ = static_cast<std::byte*>(data);
 }
 

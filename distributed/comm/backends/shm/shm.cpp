@@ -22,13 +22,14 @@ uint64_t mix(uint64_t a, uint64_t b) {
 }
 
 ControlLayout layout_for(int size) {
-  return {.size = size, .slot_bytes = int64_t{256} << 10, .piece_bytes = size <= 4 ? int64_t{64} << 10 : int64_t{8} << 10};
+  return {
+      .size = size, .slot_bytes = int64_t{256} << 10, .piece_bytes = size <= 4 ? int64_t{64} << 10 : int64_t{8} << 10};
 }
 
 // Made by the group's rank 0, prepared there and then passed to the other members; on failure all of them throw.
 template <class Prepare>
-Mapping share_memory(Peers& peers, const std::vector<int>& members, uint64_t tag, int64_t bytes, const std::string& purpose,
-                     std::chrono::milliseconds timeout, Prepare prepare) {
+Mapping share_memory(Peers& peers, const std::vector<int>& members, uint64_t tag, int64_t bytes,
+                     const std::string& purpose, std::chrono::milliseconds timeout, Prepare prepare) {
   if (members[0] != peers.rank()) return Mapping(peers.receive_file(members[0], tag, timeout).get(), bytes);
   FileDescriptor file;
   Mapping memory;
@@ -110,8 +111,9 @@ class ShmBackend final : private ShmMemory, public DirectBackend {
   ShmBackend(std::shared_ptr<ShmFamily> family, Mapping own, std::vector<int> members, int rank, uint64_t id,
              std::string name)
       : ShmMemory{std::move(family), std::move(own)},
-        DirectBackend(rank, static_cast<int>(members.size()), std::move(name), layout_for(static_cast<int>(members.size())),
-                      this->data(), reinterpret_cast<AbortControl*>(this->family->root_control.data()), Scope::host),
+        DirectBackend(rank, static_cast<int>(members.size()), std::move(name),
+                      layout_for(static_cast<int>(members.size())), this->data(),
+                      reinterpret_cast<AbortControl*>(this->family->root_control.data()), Scope::host),
         members_(std::move(members)),
         id_(id) {}
 
@@ -123,8 +125,8 @@ class ShmBackend final : private ShmMemory, public DirectBackend {
       fail(ErrorCode::out_of_memory, "empty_shared", "{} bytes on each of {} ranks", bytes, size());
     const uint64_t segment = mix(id_, 2 * ++allocations_);
     Mapping memory = share_memory(*family->peers, members_, segment, stride * size(),
-                                  fmt::format("a shared tensor of {} bytes on each of {} ranks", bytes, size()), timeout,
-                                  [](std::byte*) {});
+                                  fmt::format("a shared tensor of {} bytes on each of {} ranks", bytes, size()),
+                                  timeout, [](std::byte*) {});
     return family->add(segment, std::move(memory), rank() * stride, family);
   }
 
