@@ -85,10 +85,9 @@ void train(const TrainSettings& s) {
   optim::AdamW adam = make_optimizer(gpt, s);
   optim::LambdaLR cosine = optim::warmup_cosine(
       adam, {.warmup_steps = std::min(s.warmup_steps, s.decay_steps), .total_steps = s.decay_steps, .min_factor = 0.1});
-  // Sample i starts at a place drawn from (seed, i): no rank needs to know what the others draw.
+  // Sample i starts at a place drawn from (seed, i): no rank needs to know what the others draw, and there is no end.
   auto samples = std::make_shared<data::TextDataset>(
-      corpus.train, data::TextOptions{.context = s.context, .random = true, .seed = s.seed,
-                                      .size = std::max<int64_t>(s.steps, 1) * s.batch_size});
+      corpus.train, data::TextOptions{.context = s.context, .random = true, .seed = s.seed, .size = int64_t{1} << 40});
   data::DataLoader whole(samples, {.batch_size = s.batch_size, .num_workers = 1});
   auto [model, optimizer, loader, schedule] = accelerator.prepare(gpt, adam, whole, cosine);
 
