@@ -18,7 +18,7 @@ struct Tiling {
 };
 
 constexpr double kSmallestTile = 1e6;  // ~10 µs on one core, against ~1 µs to hand a tile to another
-constexpr double kUsualTile = 24e6;
+constexpr double kUsualTile = 40e6;
 
 // The work a tile should not exceed when there are `flops` in all.
 double tile_limit(double flops) { return std::clamp(flops / 2, kSmallestTile, std::max(kUsualTile, flops / 16)); }
