@@ -143,7 +143,7 @@ class DistributedDataParallel::Reducer {
     if (!GradMode::enabled() || in_backward_) return;  // evaluation, or a checkpoint that runs forward again
     forward_synced = require_sync;
     if (!require_sync) return;
-    if (!rebuilt_ && arrival_.size() == parameters_.size()) rebuild_buckets();
+    if (order_known_ && !rebuilt_) rebuild_buckets();
     if (!options_.broadcast_buffers) return;
     // New tensors: the old ones may be saved in a graph that has still to run backward.
     std::vector<Work> works;
@@ -165,7 +165,10 @@ class DistributedDataParallel::Reducer {
     queue_backward_callback([this, running = std::make_shared<Running>(in_backward_)] { finish_backward(); });
     next_bucket_ = 0;
     ready_.assign(parameters_.size(), false);
-    if (!rebuilt_) arrival_.clear();
+    if (!rebuilt_) {
+      arrival_.clear();
+      order_known_ = false;
+    }
     for (Bucket& bucket : buckets_) {
       std::exchange(bucket.work, Work()).wait();  // left over by a backward that threw
       bucket.pending = bucket.members.size();
@@ -212,10 +215,11 @@ class DistributedDataParallel::Reducer {
       std::exchange(bucket.work, Work()).wait();
       missing = missing || bucket.flat.select(0, bucket.gradients).item() != 0;
     }
-    if (missing) settle_missing();
     // Unused parameters come last in the order of arrival.
     for (size_t i = 0; i < parameters_.size() && !rebuilt_; ++i)
       if (!ready_[i]) arrival_.push_back(static_cast<int64_t>(i));
+    order_known_ = true;
+    if (missing) settle_missing();
   }
 
   // Every rank knows that some gradient was missing somewhere; now all learn which.
@@ -251,6 +255,7 @@ class DistributedDataParallel::Reducer {
   std::vector<int64_t> arrival_;
   size_t next_bucket_ = 0;
   bool in_backward_ = false;
+  bool order_known_ = false;  // a backward came to its end, on all ranks
   bool rebuilt_ = false;
 };
 
