@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* kName = "scaled_dot_product_attention";
 
-// The formula itself, on differentiable ops: for double backward and for dropout of the probabilities.
+// The formula itself, on differentiable ops: for double backward, for dropout of the probabilities, and for a mask that
+// is learned.
 Tensor composite(const Tensor& q, const Tensor& k_in, const Tensor& v_in, const AttentionOptions& options) {
   const int64_t group = q.size(1) / k_in.size(1);
   const auto repeat = [group](const Tensor& x) {
@@ -65,6 +66,10 @@ Tensor empty_by_time(const Tensor& like, int64_t heads, int64_t time, int64_t di
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options) {
+  if (q.dim() == 3 && k.dim() == 3 && v.dim() == 3) {  // one head
+    if (options.mask.defined() && options.mask.dim() == 3) options.mask = options.mask.unsqueeze(1);
+    return scaled_dot_product_attention(q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1), options).squeeze(1);
+  }
   WEFT_CHECK(q.dim() == 4 && k.dim() == 4 && v.dim() == 4, kName,
              "expected [batch, heads, time, dim] for q, k and v, got {}, {}, {}", describe(q), describe(k), describe(v));
   WEFT_CHECK(q.size(0) == k.size(0) && q.size(0) == v.size(0) && k.size(1) == v.size(1) && k.size(2) == v.size(2) &&
@@ -78,7 +83,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   if (options.scale == 0) options.scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
   if (const DType compute = detail::compute_dtype_of(q, kName); compute != q.dtype())
     return scaled_dot_product_attention(q.to(compute), k.to(compute), v.to(compute), options).to(q.dtype());
-  if (options.dropout > 0) return composite(q, k, v, options);
+  if (options.dropout > 0 || (options.mask.defined() && any_requires_grad({options.mask})))
+    return composite(q, k, v, options);
 
   Tensor o, logsumexp;
   {

@@ -187,7 +187,10 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta,
   WEFT_CHECK(a.dim() == 2 && b.dim() == 2, "addmm", "expected two matrices, got {} × {}", describe(a), describe(b));
   const Tensor product = matmul(a, b);
   const Tensor scaled = alpha == 1 ? product : product * alpha;
-  if (beta == 0) return scaled;  // `input` does not take part, NaN or not
+  if (beta == 0) {  // `input` does not take part, NaN or not; its gradient is 0
+    if (!any_requires_grad({input})) return scaled;
+    return add(scaled, where(zeros({}, {.dtype = DType::boolean, .device = input.device()}), input, 0.0));
+  }
   return add(beta == 1 ? input : input * beta, scaled);
 }
 

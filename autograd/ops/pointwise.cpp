@@ -2,6 +2,8 @@
 // pointwise/functors): launched as fused kernels, and, under create_graph, evaluated on Tensors.
 #include "autograd/ops/pointwise.h"
 
+#include <cmath>
+
 #include "kernels/base/simd.h"
 
 #include <hwy/highway.h>
@@ -122,6 +124,10 @@ Tensor as_tensor(const Operand& operand, DType dtype, Device device) {
 Tensor apply(const OpInfo& info, std::initializer_list<const Operand*> operands, Parameters parameters = {}) {
   DType dtype = detail::promoted_dtype(operands);
   if (info.rule == Rule::floating && !is_floating(dtype)) dtype = DType::f32;
+  if (!is_floating(dtype))
+    for (double parameter : parameters)
+      WEFT_CHECK(std::trunc(parameter) == parameter, info.name, "{} is no whole number, but the operands are {}",
+                 parameter, dtype);
   Device device = cpu_device;
   for (const Operand* operand : operands)
     if (!operand->is_number()) device = operand->tensor().device();

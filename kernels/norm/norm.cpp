@@ -92,11 +92,12 @@ void norm_backward(const NormBackward<float>& p, float* dweight, float* dbias, i
     const auto mean = hn::Set(d, p.center ? p.mean[row] : 0.0f);
     const float rstd = p.rstd[row];
     const auto factor = hn::Set(d, rstd);
+    const auto shift = hn::Neg(hn::Mul(mean, factor));
     auto sum_g = hn::Zero(d);
     auto sum_gh = hn::Zero(d);
     for_row(d, p.columns, [&](auto load, auto store, int64_t i) HWY_ATTR {
       const auto grad = load(dy + i, 0.0f);
-      const auto h = hn::Mul(hn::Sub(load(x + i, 0.0f), mean), factor);
+      const auto h = hn::MulAdd(load(x + i, 0.0f), factor, shift);  // (x - mean) · rstd
       const auto g = p.weight != nullptr ? hn::Mul(grad, load(p.weight + i, 0.0f)) : grad;
       sum_g = hn::Add(sum_g, g);
       sum_gh = hn::MulAdd(g, h, sum_gh);
@@ -105,14 +106,14 @@ void norm_backward(const NormBackward<float>& p, float* dweight, float* dbias, i
     });
     if (p.dx == nullptr) continue;
     float* dx = p.dx + row * p.columns;
-    // dx = rstd · g - a - b · (x - mean)
-    const auto a = hn::Set(d, p.center ? rstd * inverse * sum_lanes(d, sum_g) : 0.0f);
-    const auto b = hn::Set(d, rstd * rstd * inverse * sum_lanes(d, sum_gh));
+    // dx = rstd · (g - mean(g) - b · (x - mean)), with rstd last: it is large where the others cancel.
+    const auto mean_g = hn::Set(d, p.center ? inverse * sum_lanes(d, sum_g) : 0.0f);
+    const auto b = hn::Set(d, rstd * inverse * sum_lanes(d, sum_gh));
     for_row(d, p.columns, [&](auto load, auto store, int64_t i) HWY_ATTR {
       const auto grad = load(dy + i, 0.0f);
       const auto g = p.weight != nullptr ? hn::Mul(grad, load(p.weight + i, 0.0f)) : grad;
       const auto centered = hn::Sub(load(x + i, 0.0f), mean);
-      store(hn::NegMulAdd(b, centered, hn::MulSub(factor, g, a)), dx + i);
+      store(hn::Mul(factor, hn::NegMulAdd(b, centered, hn::Sub(g, mean_g))), dx + i);
     });
   }
 }

@@ -34,7 +34,7 @@ struct Plain {
   Plain() = default;
   HWY_INLINE Plain(T value) : v(value) {}
   template <class C, class = std::enable_if_t<std::is_arithmetic_v<C> && !std::is_same_v<C, T>>>
-  HWY_INLINE Plain(C constant) : v(static_cast<T>(constant)) {}
+  HWY_INLINE Plain(C constant) : v(converted(constant)) {}
 
   // Integers wrap around, as unsigned arithmetic does.
   friend HWY_INLINE Plain operator+(Plain a, Plain b) {
@@ -57,6 +57,15 @@ struct Plain {
   friend HWY_INLINE Plain select(bool mask, Plain yes, Plain no) { return mask ? yes : no; }
 
  private:
+  // A bound of infinity is the largest integer.
+  template <class C>
+  static HWY_INLINE T converted(C constant) {
+    if constexpr (std::is_integral_v<T> && std::is_floating_point_v<C>) {
+      if (constant >= static_cast<C>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
+      if (!(constant > static_cast<C>(std::numeric_limits<T>::min()))) return std::numeric_limits<T>::min();
+    }
+    return static_cast<T>(constant);
+  }
   template <class F>
   static HWY_INLINE Plain wrapped(Plain a, Plain b, F f) {
     if constexpr (std::is_integral_v<T>) {

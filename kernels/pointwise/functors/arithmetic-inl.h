@@ -204,7 +204,8 @@ struct Clamp {
   double low, high;
   template <class V>
   HWY_INLINE V fwd(V x) const {
-    return select(x > high, V(high), select(x < low, V(low), x));
+    const V raised = select(x < low, V(low), x);
+    return select(raised > high, V(high), raised);
   }
   template <int, class V>
   HWY_INLINE V bwd(V x, V y, V dy) const {
