@@ -31,6 +31,19 @@ int terminal_columns(std::FILE* out) {
   return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+// Columns of UTF-8 text whose characters are one column wide.
+int width_of(std::string_view text) {
+  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+// The longest beginning of at most so many columns.
+std::string cut_to(const std::string& text, int columns) {
+  size_t end = 0;
+  for (int width = 0; end < text.size(); ++end)
+    if ((text[end] & 0xC0) != 0x80 && ++width > columns) break;
+  return text.substr(0, end);
+}
+
 }  // namespace
 
 std::string progress_bar(double share, int width, bool utf8) {
@@ -65,21 +78,28 @@ Progress::Progress(ProgressOptions options)
 Progress::~Progress() { finish(); }
 
 std::string Progress::line(int columns) const {
-  const double share = options_.total > 0 ? static_cast<double>(done_) / static_cast<double>(options_.total) : 0;
-  const double elapsed = std::chrono::duration<double>(steady_clock::now() - start_).count();
+  const auto seconds_since = [](steady_clock::time_point then) {
+    return std::chrono::duration<double>(steady_clock::now() - then).count();
+  };
+  const bool known = options_.total > 0;
+  const double share = known ? std::min(static_cast<double>(done_) / static_cast<double>(options_.total), 1.0) : 0;
   const std::string total = std::to_string(options_.total);
-  const std::string head = fmt::format("{}  {:>{}}/{}", options_.label, done_, total.size(), total);
-  std::string tail = fmt::format("{:3.0f}%", share * 100);
-  if (!text_.empty()) tail += "  " + text_;
-  if (done_ > 0)
-    tail += done_ < options_.total ? fmt::format("  {} left", format_duration(elapsed * (1 - share) / share))
-                                   : fmt::format("  {}", format_duration(elapsed));
-  if (columns <= 0) return head + "  " + tail;
-  const int room = columns - 1 - static_cast<int>(head.size() + tail.size()) - 3;
-  const std::string bar = room >= 5 ? " " + progress_bar(share, std::min(room, 40), utf8_) : std::string();
-  std::string result = head + bar + "  " + tail;
-  if (bar.empty() && static_cast<int>(result.size()) >= columns) result.resize(static_cast<size_t>(columns) - 1);
-  return result;
+  const std::string head = known ? fmt::format("{}  {:>{}}/{}", options_.label, done_, total.size(), total)
+                                 : fmt::format("{}  {}", options_.label, done_);
+  std::string tail = known ? fmt::format("{:3}%", std::min<int64_t>(done_ * 100 / options_.total, 100)) : std::string();
+  if (!text_.empty()) tail += (tail.empty() ? "" : "  ") + text_;
+  if (!known || done_ >= options_.total) {
+    tail += fmt::format("  {}", format_duration(seconds_since(start_)));
+  } else if (done_ > first_) {
+    const double each = seconds_since(first_time_) / static_cast<double>(done_ - first_);
+    tail += fmt::format("  {} left", format_duration(each * static_cast<double>(options_.total - done_)));
+  }
+  const std::string plain = head + "  " + tail;
+  if (columns <= 0) return plain;
+  // The last column stays free: a terminal may wrap after it.
+  const int room = columns - 1 - width_of(plain) - 1;
+  if (known && room >= 5) return head + " " + progress_bar(share, std::min(room, 40), utf8_) + "  " + tail;
+  return cut_to(plain, columns - 1);
 }
 
 void Progress::draw() {
@@ -91,6 +111,10 @@ void Progress::draw() {
 }
 
 void Progress::update(int64_t done, const std::string& text) {
+  if (first_ < 0) {
+    first_ = done;
+    first_time_ = steady_clock::now();
+  }
   done_ = done;
   text_ = text;
   if (!options_.enabled || finished_) return;
@@ -98,9 +122,14 @@ void Progress::update(int64_t done, const std::string& text) {
     if (steady_clock::now() - last_draw_ >= kRedraw) draw();
     return;
   }
-  const int64_t due = options_.total > 0 ? done * kPlainLines / options_.total : 0;
-  if (due <= printed_) return;
-  printed_ = due;
+  if (options_.total > 0) {
+    const int64_t due = done * kPlainLines / options_.total;
+    if (due <= printed_) return;
+    printed_ = due;
+  } else {
+    if (done < std::max<int64_t>(2 * printed_, 1)) return;
+    printed_ = done;
+  }
   fmt::print(options_.out, "{}\n", line(0));
   std::fflush(options_.out);
 }

@@ -22,7 +22,7 @@ namespace weft {
 
 struct ProgressOptions {
   std::string label = "step";
-  int64_t total = 0;
+  int64_t total = 0;    // 0: not known; then there is no bar, and plain lines come at 1, 2, 4, 8, …
   bool enabled = true;  // false: prints nothing, as on all ranks but one
   std::FILE* out = stdout;
 };
@@ -34,7 +34,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `done` of total; `text` stands between the percentage and the time left.
+  // `done` of total; `text` stands between the percentage and the time left. That is reckoned from the first update on, so a
+  // run that was resumed may begin anywhere.
   void update(int64_t done, const std::string& text = {});
   // A whole line that stays, above the bar.
   void note(const std::string& line);
@@ -49,11 +50,12 @@ class Progress {
   bool terminal_ = false;
   bool utf8_ = false;
   int64_t done_ = 0;
-  int64_t printed_ = 0;  // plain lines so far
+  int64_t first_ = -1;   // `done` of the first update
+  int64_t printed_ = 0;  // plain lines so far, or with an unknown total where the last one was
   bool drawn_ = false;   // a bar stands on the present line
   bool finished_ = false;
   std::string text_;
-  std::chrono::steady_clock::time_point start_, last_draw_;
+  std::chrono::steady_clock::time_point start_, first_time_, last_draw_;
 };
 
 // The bar alone, `width` columns for a share in [0, 1]; ASCII where utf8 is false.
