@@ -20,9 +20,9 @@ class GroupedOptimizer : public Optimizer {
     Options options;
   };
 
-  double lr(size_t group) const override { return options_.at(group).lr; }
+  double lr(size_t group = 0) const override { return options_.at(group).lr; }
   using Optimizer::group_count;
-  void set_lr(double lr, size_t group) override { options_.at(group).lr = lr; }
+  void set_lr(double lr, size_t group = 0) override { options_.at(group).lr = lr; }
   Options& options(size_t group = 0) { return options_.at(group); }
 
   Tree state_dict() const override {

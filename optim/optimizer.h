@@ -35,7 +35,7 @@ class Optimizer {
   // Learning rates are changed by schedulers, per group.
   size_t group_count() const { return groups_.size(); }
   virtual double lr(size_t group = 0) const = 0;
-  virtual void set_lr(double lr, size_t group) = 0;
+  virtual void set_lr(double lr, size_t group = 0) = 0;
 
   // All parameters, group by group.
   std::vector<Tensor> parameters() const;
