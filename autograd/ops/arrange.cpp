@@ -156,10 +156,18 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   std::vector<Tensor> parts;
   int64_t start = 0;
   for (int64_t size : sizes) {
-    parts.push_back(narrow(x, d, start, size));
+    parts.push_back(part(x, d, start, size));
     start += size;
   }
-  return parts;
+  // One node for all parts: their gradients are joined by one copy.
+  return record("split", {x}, std::move(parts), [=](Node& node, const Gradients& dy) -> Gradients {
+    Gradients known = dy;
+    for (size_t i = 0; i < known.size(); ++i) {
+      const Node::Output& output = node.outputs[i];
+      if (!known[i].defined()) known[i] = zeros(output.shape, {.dtype = output.dtype, .device = output.device});
+    }
+    return {cat(known, d)};
+  });
 }
 
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim) {
