@@ -30,8 +30,8 @@ class DistributedDataParallel::Reducer {
     build_buckets(order);
     hooks_.push_back(module.register_forward_pre_hook([this](nn::ModuleBase&, auto) { before_forward(); }));
     for (size_t i = 0; i < parameters_.size(); ++i)
-      hooks_.push_back(parameters_[i].tensor.register_post_accumulate_grad_hook(
-          [this, i](const Tensor&) { gradient_ready(i); }));
+      hooks_.push_back(
+          parameters_[i].tensor.register_post_accumulate_grad_hook([this, i](const Tensor&) { gradient_ready(i); }));
   }
 
   ~Reducer() {
@@ -277,8 +277,6 @@ bool DistributedDataParallel::require_sync() const { return reducer_->require_sy
 void DistributedDataParallel::set_require_sync(bool value) { reducer_->require_sync = value; }
 const ProcessGroup& DistributedDataParallel::group() const { return reducer_->group(); }
 std::vector<int64_t> DistributedDataParallel::bucket_bytes() const { return reducer_->bucket_bytes(); }
-std::vector<std::vector<std::string>> DistributedDataParallel::bucket_names() const {
-  return reducer_->bucket_names();
-}
+std::vector<std::vector<std::string>> DistributedDataParallel::bucket_names() const { return reducer_->bucket_names(); }
 
 }  // namespace weft::ddp

@@ -25,10 +25,10 @@
 namespace weft::ddp {
 
 struct Options {
-  double bucket_cap_mb = 25;       // MiB
-  double first_bucket_mb = 1;      // MiB; at most bucket_cap_mb counts
+  double bucket_cap_mb = 25;   // MiB
+  double first_bucket_mb = 1;  // MiB; at most bucket_cap_mb counts
   bool find_unused_parameters = false;
-  bool broadcast_buffers = true;   // rank 0's buffers go to all ranks before each forward that is to be synchronised
+  bool broadcast_buffers = true;  // rank 0's buffers go to all ranks before each forward that is to be synchronised
 };
 
 class DistributedDataParallel {
