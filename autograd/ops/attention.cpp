@@ -42,13 +42,24 @@ struct Plan {
 
 Plan plan_of(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   Plan plan;
-  plan.shape = {.batch = q.size(0), .heads = q.size(1), .kv_heads = k.size(1), .queries = q.size(2), .keys = k.size(2),
-                .head_dim = q.size(3), .value_dim = v.size(3), .scale = options.scale, .causal = options.causal};
+  plan.shape = {.batch = q.size(0),
+                .heads = q.size(1),
+                .kv_heads = k.size(1),
+                .queries = q.size(2),
+                .keys = k.size(2),
+                .head_dim = q.size(3),
+                .value_dim = v.size(3),
+                .scale = options.scale,
+                .causal = options.causal};
   if (options.mask.defined()) {
     plan.mask = options.mask.dtype() == DType::boolean ? options.mask : options.mask.detach().to(q.dtype());
     const Tensor full = plan.mask.expand({q.size(0), q.size(1), q.size(2), k.size(2)});
-    plan.shape.mask = {.data = full.data(), .dtype = full.dtype(), .batch_stride = full.stride(0),
-                       .head_stride = full.stride(1), .query_stride = full.stride(2), .key_stride = full.stride(3)};
+    plan.shape.mask = {.data = full.data(),
+                       .dtype = full.dtype(),
+                       .batch_stride = full.stride(0),
+                       .head_stride = full.stride(1),
+                       .query_stride = full.stride(2),
+                       .key_stride = full.stride(3)};
   }
   return plan;
 }
@@ -71,7 +82,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     return scaled_dot_product_attention(q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1), options).squeeze(1);
   }
   WEFT_CHECK(q.dim() == 4 && k.dim() == 4 && v.dim() == 4, kName,
-             "expected [batch, heads, time, dim] for q, k and v, got {}, {}, {}", describe(q), describe(k), describe(v));
+             "expected [batch, heads, time, dim] for q, k and v, got {}, {}, {}", describe(q), describe(k),
+             describe(v));
   WEFT_CHECK(q.size(0) == k.size(0) && q.size(0) == v.size(0) && k.size(1) == v.size(1) && k.size(2) == v.size(2) &&
                  q.size(3) == k.size(3),
              kName, "q {}, k {}, v {} do not fit: expected equal batches, key and value times, and q and k dims",

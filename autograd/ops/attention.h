@@ -5,11 +5,11 @@
 namespace weft {
 
 struct AttentionOptions {
-  bool causal = false;          // query i sees keys 0 … i (top-left aligned, as torch)
-  Tensor mask = {};             // added to the scores (floating), or bool: true where a key is seen; broadcasts to
-                                // [batch, heads, queries, keys]
-  double scale = 0;             // 0: 1 / sqrt(head_dim)
-  double dropout = 0;           // of the probabilities
+  bool causal = false;  // query i sees keys 0 … i (top-left aligned, as torch)
+  Tensor mask = {};     // added to the scores (floating), or bool: true where a key is seen; broadcasts to
+                        // [batch, heads, queries, keys]
+  double scale = 0;     // 0: 1 / sqrt(head_dim)
+  double dropout = 0;   // of the probabilities
 };
 
 // softmax(q kᵀ · scale + mask) v. q [B, H, Tq, D], k [B, Hkv, Tk, D], v [B, Hkv, Tk, Dv] → [B, H, Tq, Dv]; H a multiple

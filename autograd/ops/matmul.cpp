@@ -86,7 +86,9 @@ Tensor product(const Tensor& a, const Tensor& b) {
       shape[-1] = b.size(-1);
       y = a.dim() == 2 ? multiply("matmul", a, b) : multiply("matmul", as_rows(a), b).reshape(shape);
     } else {
-      const auto batch_of = [](const Tensor& x) { return Shape(std::span(x.shape().data(), static_cast<size_t>(x.dim() - 2))); };
+      const auto batch_of = [](const Tensor& x) {
+        return Shape(std::span(x.shape().data(), static_cast<size_t>(x.dim() - 2)));
+      };
       const Shape batch = broadcast_shapes(batch_of(a), batch_of(b), "matmul");
       const auto fit = [&](const Tensor& x) {
         Shape shape = batch;
@@ -133,23 +135,23 @@ Tensor affine(const char* name, const Tensor& x, const Tensor& weight, const Ten
     y = multiply(name, as_rows(x), stored_transposed ? weight.t() : weight, bias).reshape(shape);
   }
   if (!any_requires_grad(inputs)) return y;
-  return record(name, inputs, y,
-                [=, x = Saved(x), weight = Saved(weight), count = inputs.size()](Node& node,
-                                                                                  const Gradients& dy) -> Gradients {
-                  Gradients result(count);
-                  const Tensor dense = dy[0].contiguous();
-                  const Tensor rows = as_rows(dense);
-                  if (node.needs_input_grad(0)) {
-                    const Tensor w = weight.get(node);
-                    result[0] = product(dense, stored_transposed ? w : w.t());
-                  }
-                  if (node.needs_input_grad(1)) {
-                    const Tensor inputs = as_rows(x.get(node));
-                    result[1] = stored_transposed ? product(rows.t(), inputs) : product(inputs.t(), rows);
-                  }
-                  if (count > 2 && node.needs_input_grad(2)) result[2] = sum(rows, {0});
-                  return result;
-                });
+  return record(
+      name, inputs, y,
+      [=, x = Saved(x), weight = Saved(weight), count = inputs.size()](Node& node, const Gradients& dy) -> Gradients {
+        Gradients result(count);
+        const Tensor dense = dy[0].contiguous();
+        const Tensor rows = as_rows(dense);
+        if (node.needs_input_grad(0)) {
+          const Tensor w = weight.get(node);
+          result[0] = product(dense, stored_transposed ? w : w.t());
+        }
+        if (node.needs_input_grad(1)) {
+          const Tensor inputs = as_rows(x.get(node));
+          result[1] = stored_transposed ? product(rows.t(), inputs) : product(inputs.t(), rows);
+        }
+        if (count > 2 && node.needs_input_grad(2)) result[2] = sum(rows, {0});
+        return result;
+      });
 }
 
 }  // namespace

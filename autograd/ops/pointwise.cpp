@@ -20,7 +20,9 @@
 namespace weft {
 
 // The vocabulary of the functors that is not a public function already.
-[[maybe_unused]] static Tensor select(const Tensor& mask, const Operand& yes, const Operand& no) { return where(mask, yes, no); }
+[[maybe_unused]] static Tensor select(const Tensor& mask, const Operand& yes, const Operand& no) {
+  return where(mask, yes, no);
+}
 [[maybe_unused]] static Tensor both(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
 [[maybe_unused]] static Tensor either(const Tensor& a, const Tensor& b) { return logical_or(a, b); }
 
@@ -56,7 +58,7 @@ constexpr std::array<Composite, 3> composites() {
   return result;
 }
 
-#define WEFT_POINTWISE(op, Functor, family, arity, rule, saves, ...)                       \
+#define WEFT_POINTWISE(op, Functor, family, arity, rule, saves, ...)            \
   constexpr OpInfo op##_info = {PointwiseOp::op, #op, Rule::rule, Saves::saves, \
                                 composites<HWY_NAMESPACE::Functor, arity, Rule::rule>()};
 #include "kernels/pointwise/pointwise.def"
@@ -176,8 +178,7 @@ DType promoted_dtype(std::initializer_list<const Operand*> operands) {
   std::optional<DType> levels[3];
   for (const Operand* operand : operands) {
     const bool number = operand->is_number();
-    const DType dtype =
-        number ? (operand->is_whole() ? DType::i64 : DType::f32) : operand->tensor().impl().dtype;
+    const DType dtype = number ? (operand->is_whole() ? DType::i64 : DType::f32) : operand->tensor().impl().dtype;
     auto& level = levels[number ? 2 : operand->tensor().dim() == 0 ? 1 : 0];
     level = level ? promote(*level, dtype) : dtype;
   }

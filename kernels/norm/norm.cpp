@@ -125,8 +125,8 @@ HWY_AFTER_NAMESPACE();
 namespace weft::cpu {
 namespace {
 
-HWY_EXPORT(norm_forward);
-HWY_EXPORT(norm_backward);
+WEFT_EXPORT(norm_forward);
+WEFT_EXPORT(norm_backward);
 
 constexpr int64_t kTileElements = 16384;
 constexpr int64_t kMaxParts = 32;  // partial sums of dweight and dbias at most
@@ -134,10 +134,10 @@ constexpr int64_t kMaxParts = 32;  // partial sums of dweight and dbias at most
 struct PartialSums;
 
 void forward_rows(const NormForward<float>& p, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(norm_forward)(p, begin, end);
+  WEFT_DISPATCH(norm_forward)(p, begin, end);
 }
 void backward_rows(const NormBackward<float>& p, float* dweight, float* dbias, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(norm_backward)(p, dweight, dbias, begin, end);
+  WEFT_DISPATCH(norm_backward)(p, dweight, dbias, begin, end);
 }
 
 void forward_rows(const NormForward<double>& p, int64_t begin, int64_t end) {

@@ -28,9 +28,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace weft {
-HWY_EXPORT(activation_of);
+WEFT_EXPORT(activation_of);
 cpu::ChunkFunction cpu::activation_chunk(PointwiseOp op, PointwisePass pass, DType compute) {
-  return HWY_DYNAMIC_DISPATCH(activation_of)(op, pass, compute);
+  return WEFT_DISPATCH(activation_of)(op, pass, compute);
 }
 }  // namespace weft
 #endif

@@ -28,9 +28,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace weft {
-HWY_EXPORT(arithmetic_of);
+WEFT_EXPORT(arithmetic_of);
 cpu::ChunkFunction cpu::arithmetic_chunk(PointwiseOp op, PointwisePass pass, DType compute) {
-  return HWY_DYNAMIC_DISPATCH(arithmetic_of)(op, pass, compute);
+  return WEFT_DISPATCH(arithmetic_of)(op, pass, compute);
 }
 }  // namespace weft
 #endif

@@ -28,9 +28,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace weft {
-HWY_EXPORT(comparison_of);
+WEFT_EXPORT(comparison_of);
 cpu::ChunkFunction cpu::comparison_chunk(PointwiseOp op, PointwisePass pass, DType compute) {
-  return HWY_DYNAMIC_DISPATCH(comparison_of)(op, pass, compute);
+  return WEFT_DISPATCH(comparison_of)(op, pass, compute);
 }
 }  // namespace weft
 #endif

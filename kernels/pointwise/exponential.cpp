@@ -28,9 +28,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace weft {
-HWY_EXPORT(exponential_of);
+WEFT_EXPORT(exponential_of);
 cpu::ChunkFunction cpu::exponential_chunk(PointwiseOp op, PointwisePass pass, DType compute) {
-  return HWY_DYNAMIC_DISPATCH(exponential_of)(op, pass, compute);
+  return WEFT_DISPATCH(exponential_of)(op, pass, compute);
 }
 }  // namespace weft
 #endif

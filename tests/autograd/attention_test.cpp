@@ -26,9 +26,10 @@ Tensor plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
   const Tensor o = zeros({q.size(0), q.size(1), q.size(2), v.size(3)}, f64);
   const Tensor wide_q = q.to(f64), wide_k = k.to(f64), wide_v = v.to(f64);
   const Shape scores_shape = {q.size(0), q.size(1), q.size(2), k.size(2)};
-  const Tensor mask = options.mask.defined() ? options.mask.detach().to(options.mask.dtype() == boolean ? boolean : f64)
-                                                   .expand(scores_shape).clone()
-                                             : Tensor();
+  const Tensor mask =
+      options.mask.defined()
+          ? options.mask.detach().to(options.mask.dtype() == boolean ? boolean : f64).expand(scores_shape).clone()
+          : Tensor();
   const double scale = options.scale == 0 ? 1 / std::sqrt(static_cast<double>(q.size(3))) : options.scale;
   const auto out = o.view<double>(), queries = wide_q.view<double>(), keys = wide_k.view<double>(),
              values = wide_v.view<double>();
@@ -130,14 +131,17 @@ TEST(Attention, Layouts) {
   const auto gradients = [&](auto&& layout) {
     std::vector<Tensor> leaves;
     for (const Tensor& x : {q, k, v}) leaves.push_back(x.clone().requires_grad_());
-    return grad({sum(square(scaled_dot_product_attention(layout(leaves[0]), layout(leaves[1]), layout(leaves[2]))))}, leaves);
+    return grad({sum(square(scaled_dot_product_attention(layout(leaves[0]), layout(leaves[1]), layout(leaves[2]))))},
+                leaves);
   };
   const auto dense = gradients([](const Tensor& x) { return x; });
   const auto strided = gradients(by_column);
   for (size_t i = 0; i < dense.size(); ++i) expect_near(strided[i], dense[i], 1e-5);
   // One packed tensor, as GPT-2 makes it.
   Tensor packed = sample({2, 5, 3 * 12}, 5, f32).requires_grad_();
-  const auto part = [&](int64_t i) { return packed.slice(2, 12 * i, 12 * (i + 1)).reshape({2, 5, 3, 4}).transpose(1, 2); };
+  const auto part = [&](int64_t i) {
+    return packed.slice(2, 12 * i, 12 * (i + 1)).reshape({2, 5, 3, 4}).transpose(1, 2);
+  };
   const Tensor y = scaled_dot_product_attention(part(0), part(1), part(2), {.causal = true});
   expect_near(y, plain(part(0), part(1), part(2), {.causal = true}), 1e-5);
   sum(y).backward();
@@ -163,9 +167,9 @@ TEST(Cases, C125_fully_masked_rows) {
 
 TEST(Attention, LearnedMaskAndThreeDimensions) {
   const Tensor q = sample({2, 2, 3, 4}), k = sample({2, 2, 5, 4}, 8), v = sample({2, 2, 5, 4}, 9);
-  gradcheck([](const std::vector<Tensor>& in) {
-    return scaled_dot_product_attention(in[0], in[1], in[2], {.mask = in[3]});
-  }, {q, k, v, sample({2, 3, 5}, 10)});
+  gradcheck(
+      [](const std::vector<Tensor>& in) { return scaled_dot_product_attention(in[0], in[1], in[2], {.mask = in[3]}); },
+      {q, k, v, sample({2, 3, 5}, 10)});
   expect_near(scaled_dot_product_attention(q[0], k[0], v[0]),
               scaled_dot_product_attention(q[0].unsqueeze(1), k[0].unsqueeze(1), v[0].unsqueeze(1)).squeeze(1), 0);
 }
@@ -176,10 +180,12 @@ TEST(Attention, DropoutOfProbabilities) {
   const Tensor y = scaled_dot_product_attention(q, k, ones_v, {.dropout = 0.5});
   EXPECT_NEAR(y.mean().item(), 1, 0.5);
   EXPECT_NE(y.to_vector(), ones({4}, f64).to_vector());
-  gradcheck([&](const Tensor& x) {
-    manual_seed(2);
-    return scaled_dot_product_attention(x, k, ones_v, {.dropout = 0.5});
-  }, q);
+  gradcheck(
+      [&](const Tensor& x) {
+        manual_seed(2);
+        return scaled_dot_product_attention(x, k, ones_v, {.dropout = 0.5});
+      },
+      q);
 }
 
 TEST(Attention, Errors) {

@@ -129,10 +129,12 @@ TEST(Engine, TiedLeaf) {
   Tensor w = leaf({1, 2, 3, 4});
   const Tensor matrix = w.reshape({2, 2});
   const Tensor y = matmul(matmul(ones({1, 2}, f64), matrix), matrix.t());
-  gradcheck([](const Tensor& v) {
-    const Tensor m = v.reshape({2, 2});
-    return matmul(matmul(ones({1, 2}, f64), m), m.t());
-  }, w);
+  gradcheck(
+      [](const Tensor& v) {
+        const Tensor m = v.reshape({2, 2});
+        return matmul(matmul(ones({1, 2}, f64), m), m.t());
+      },
+      w);
   EXPECT_EQ(y.shape(), (Shape{1, 2}));
 }
 
@@ -266,12 +268,48 @@ TEST(InPlace, Rules) {
 }
 
 TEST(InPlace, AreRecorded) {
-  gradcheck([](const Tensor& x) { Tensor y = x * 1; y.add_(x * x, 2); return y; }, numbers({1, 2, 3}));
-  gradcheck([](const Tensor& x) { Tensor y = x * 2; y.mul_(exp(x)); return y; }, numbers({1, 2, 3}));
-  gradcheck([](const Tensor& x) { Tensor y = x * 2; y.mul_(3); return y; }, numbers({1, -2, 0}));
-  gradcheck([](const Tensor& x) { Tensor y = zeros({3}, f64); y.copy_(square(x)); return y; }, numbers({1, 2, 3}));
-  gradcheck([](const Tensor& x) { Tensor y = square(x); y.fill_(1); return y + x; }, numbers({1, 2, 3}));
-  gradcheck([](const Tensor& x) { Tensor y = zeros({2, 3}, f64); y.add_(x); return square(y); }, numbers({1, 2, 3}));
+  gradcheck(
+      [](const Tensor& x) {
+        Tensor y = x * 1;
+        y.add_(x * x, 2);
+        return y;
+      },
+      numbers({1, 2, 3}));
+  gradcheck(
+      [](const Tensor& x) {
+        Tensor y = x * 2;
+        y.mul_(exp(x));
+        return y;
+      },
+      numbers({1, 2, 3}));
+  gradcheck(
+      [](const Tensor& x) {
+        Tensor y = x * 2;
+        y.mul_(3);
+        return y;
+      },
+      numbers({1, -2, 0}));
+  gradcheck(
+      [](const Tensor& x) {
+        Tensor y = zeros({3}, f64);
+        y.copy_(square(x));
+        return y;
+      },
+      numbers({1, 2, 3}));
+  gradcheck(
+      [](const Tensor& x) {
+        Tensor y = square(x);
+        y.fill_(1);
+        return y + x;
+      },
+      numbers({1, 2, 3}));
+  gradcheck(
+      [](const Tensor& x) {
+        Tensor y = zeros({2, 3}, f64);
+        y.add_(x);
+        return square(y);
+      },
+      numbers({1, 2, 3}));
   Tensor x = leaf({1, 2});
   Tensor squared = x * 1;
   squared.mul_(squared);  // its factor is gone
@@ -329,7 +367,12 @@ TEST(Checkpoint, ParametersInsideAndNesting) {
   EXPECT_EQ(w.grad().item(), 6);
   int runs = 0;
   Tensor x = leaf({2});
-  const Tensor y = checkpoint([&](const std::vector<Tensor>& in) { ++runs; return square(in[0]); }, {x});
+  const Tensor y = checkpoint(
+      [&](const std::vector<Tensor>& in) {
+        ++runs;
+        return square(in[0]);
+      },
+      {x});
   EXPECT_EQ(runs, 1);
   y.backward();
   EXPECT_EQ(runs, 2);
@@ -362,7 +405,8 @@ Tensor my_silu(const Tensor& x) {
 TEST(Functional, CustomOp) {
   Generator generator(1);
   gradcheck(my_silu, randn({4, 5}, {.dtype = f64}, &generator));
-  gradgradcheck([](const std::vector<Tensor>& in) { return my_silu(in[0]); }, {randn({4, 5}, {.dtype = f64}, &generator)});
+  gradgradcheck([](const std::vector<Tensor>& in) { return my_silu(in[0]); },
+                {randn({4, 5}, {.dtype = f64}, &generator)});
   const auto wrong = [](const Tensor& x) {
     return custom_op("wrong", {x}, x * x, [x](const Tensor& dy) { return std::vector{dy * x}; });
   };

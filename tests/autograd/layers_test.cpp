@@ -121,8 +121,11 @@ TEST(CrossEntropy, Gradients) {
         check_gradients(f, {logits});
         check_f32(f, {logits});
       }
-  check_gradients([&](const auto& in) { return cross_entropy(in[0], whole({1, 0, 2, 3, 1, 0}).reshape({2, 3})); },
-                  {sample({2, 4, 3})});
+  check_gradients(
+      [&](const auto& in) {
+        return cross_entropy(in[0], whole({1, 0, 2, 3, 1, 0}).reshape({2, 3}));
+      },
+      {sample({2, 4, 3})});
   check_gradients([&](const auto& in) { return cross_entropy(in[0].t(), whole({1, 0, 3, 2, 1})); }, {sample({4, 5})});
 }
 
@@ -185,7 +188,8 @@ TEST(Cases, C134_ignored_rows_are_zero) {
 
 TEST(MseLoss, Gradients) {
   for (const auto reduction : {LossReduction::none, LossReduction::mean, LossReduction::sum})
-    check_gradients([&](const auto& in) { return mse_loss(in[0], in[1], reduction); }, {sample({3, 2}), sample({3, 2}, 8)});
+    check_gradients([&](const auto& in) { return mse_loss(in[0], in[1], reduction); },
+                    {sample({3, 2}), sample({3, 2}, 8)});
 }
 
 // --- norms ------------------------------------------------------------------------------------------------------
@@ -353,7 +357,8 @@ TEST(Conv2d, ValuesAndGradients) {
     expect_near(conv2d(x, w, {}, c.options), plain_conv2d(x, w, c.options), 1e-12);
     check_gradients(f, {x, w, b});
     check_f32(f, {x, w, b}, 1e-4);
-    expect_near(conv2d(x.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2}), w, b, c.options), f({x, w, b}), 1e-12);
+    expect_near(conv2d(x.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2}), w, b, c.options), f({x, w, b}),
+                1e-12);
     expect_near(conv2d(x[0], w, b, c.options), f({x, w, b})[0], 1e-12);
   }
   EXPECT_EQ(conv2d(zeros({0, 2, 5, 5}), zeros({3, 2, 3, 3})).shape(), (Shape{0, 3, 3, 3}));
@@ -421,10 +426,12 @@ TEST(Dropout, TheMaskDoesNotDependOnSplitting) {
 }
 
 TEST(Dropout, Gradients) {
-  check_gradients([](const auto& in) {
-    manual_seed(5);
-    return dropout(in[0], 0.4);
-  }, {sample({4, 6})});
+  check_gradients(
+      [](const auto& in) {
+        manual_seed(5);
+        return dropout(in[0], 0.4);
+      },
+      {sample({4, 6})});
   const Tensor mask = tensor({1, 0, 1}, {.dtype = boolean});
   check_gradients([&](const auto& in) { return dropout_with_mask(in[0], mask, 0.25); }, {sample({3})});
 }

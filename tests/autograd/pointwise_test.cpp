@@ -78,7 +78,8 @@ void expect_same(const Tensor& got, const Tensor& want) {
   ASSERT_EQ(got.dtype(), want.dtype());
   const Values a = got.to_vector(), b = want.to_vector();
   for (size_t i = 0; i < a.size(); ++i)
-    ASSERT_TRUE(a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) << "element " << i << ": " << a[i] << ", " << b[i];
+    ASSERT_TRUE(a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i])))
+        << "element " << i << ": " << a[i] << ", " << b[i];
 }
 
 void expect_near(const Tensor& got, const Tensor& want, double rtol, double atol) {
@@ -86,7 +87,8 @@ void expect_near(const Tensor& got, const Tensor& want, double rtol, double atol
   const Values a = got.to_vector(), b = want.to_vector();
   for (size_t i = 0; i < a.size(); ++i) {
     if (std::isnan(b[i]) || std::isinf(b[i])) {
-      ASSERT_TRUE(a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) << "element " << i << ": " << a[i] << ", " << b[i];
+      ASSERT_TRUE(a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i])))
+          << "element " << i << ": " << a[i] << ", " << b[i];
     } else {
       ASSERT_LE(std::abs(a[i] - b[i]), atol + rtol * std::abs(b[i])) << "element " << i << ": " << a[i] << ", " << b[i];
     }
@@ -136,7 +138,8 @@ TEST_P(Pointwise, FusedBackwardEqualsComposite) {
     const auto fused = gradients(c, in, false), composite = gradients(c, in, true);
     for (size_t k = 0; k < fused.size(); ++k) {
       ASSERT_EQ(fused[k].defined(), composite[k].defined());
-      if (fused[k].defined()) expect_near(fused[k], composite[k], dtype == f64 ? 1e-12 : 2e-5, dtype == f64 ? 1e-13 : 2e-6);
+      if (fused[k].defined())
+        expect_near(fused[k], composite[k], dtype == f64 ? 1e-12 : 2e-5, dtype == f64 ? 1e-13 : 2e-6);
     }
   }
 }
@@ -250,7 +253,8 @@ TEST_P(Pointwise, Integers) {
   const OpCase& c = GetParam();
   std::vector<Tensor> in;
   for (int k = 0; k < c.arity; ++k)
-    in.push_back(tensor(k == 0 ? std::vector<int64_t>{7, -7, 5, 1, 6, 3, 2, 9, 4} : std::vector<int64_t>{2, 2, -3, 4, 3, 1, -1, 5, 8}));
+    in.push_back(tensor(k == 0 ? std::vector<int64_t>{7, -7, 5, 1, 6, 3, 2, 9, 4}
+                               : std::vector<int64_t>{2, 2, -3, 4, 3, 1, -1, 5, 8}));
   std::vector<Tensor> real;
   for (const Tensor& x : in) real.push_back(x.to(c.rule == Rule::floating ? f32 : f64));
   const Tensor want = c.call(real);
@@ -276,9 +280,9 @@ TEST_P(Pointwise, Broadcasting) {
   if (c.arity == 1) return;
   const auto full_inputs = inputs_of(c, {4, 3, 5});
   std::vector<Tensor> in = full_inputs;
-  in[0] = full_inputs[0].slice(0, 0, 1);                      // [1, 3, 5]
-  in[1] = full_inputs[1].select(0, 0).slice(1, 0, 1);         // [3, 1]
-  if (c.arity == 3) in[2] = full_inputs[2].select(0, 0)[0];   // [5]
+  in[0] = full_inputs[0].slice(0, 0, 1);                     // [1, 3, 5]
+  in[1] = full_inputs[1].select(0, 0).slice(1, 0, 1);        // [3, 1]
+  if (c.arity == 3) in[2] = full_inputs[2].select(0, 0)[0];  // [5]
   std::vector<Tensor> expanded;
   Shape shape;
   for (const Tensor& x : in) shape = broadcast_shapes(shape, x.shape(), "test");
@@ -300,7 +304,8 @@ TEST_P(Pointwise, Broadcasting) {
 TEST_P(Pointwise, MetaHasShapesOnly) {
   const OpCase& c = GetParam();
   std::vector<Tensor> in;
-  for (int k = 0; k < c.arity; ++k) in.push_back(empty({1 << 20, 1 << 20}, {.device = meta_device, .requires_grad = true}));
+  for (int k = 0; k < c.arity; ++k)
+    in.push_back(empty({1 << 20, 1 << 20}, {.device = meta_device, .requires_grad = true}));
   const Tensor y = c.call(in);
   EXPECT_TRUE(y.is_meta());
   EXPECT_EQ(y.shape(), (Shape{1 << 20, 1 << 20}));

@@ -5,8 +5,8 @@
 
 #include "data/loader.h"
 #include "data/shard.h"
-#include "tests/golden/random.h"
 #include "tests/golden/groups.h"
+#include "tests/golden/random.h"
 
 namespace weft::testing {
 namespace {

@@ -35,8 +35,7 @@ OpFunction over_dims(Tensor (*op)(const Tensor&, const Shape&, bool)) {
 }
 OpFunction spread(Tensor (*op)(const Tensor&, const Shape&, double, bool)) {
   return [op](Arguments a) {
-    return Tensors{
-        op(a.in.at(0), a.params.list("dim"), a.params.real("correction", 1), a.params.flag("keepdim"))};
+    return Tensors{op(a.in.at(0), a.params.list("dim"), a.params.real("correction", 1), a.params.flag("keepdim"))};
   };
 }
 OpFunction extreme(Tensor (*all)(const Tensor&), ValuesAndIndices (*one)(const Tensor&, int64_t, bool)) {
@@ -91,11 +90,15 @@ Tensors cross_entropy_of(Arguments a) {
 Tensors conv2d_of(Arguments a) {
   if (a.params.get("padding").is_string()) throw Skip{fmt::format("conv2d with padding {}", a.params.text("padding"))};
   return {conv2d(a.in.at(0), a.in.at(1), a.in.size() > 2 ? a.in[2] : Tensor(),
-                 {.stride = a.params.pair("stride"), .padding = a.params.pair("padding"),
-                  .dilation = a.params.pair("dilation"), .groups = a.params.integer("groups")})};
+                 {.stride = a.params.pair("stride"),
+                  .padding = a.params.pair("padding"),
+                  .dilation = a.params.pair("dilation"),
+                  .groups = a.params.integer("groups")})};
 }
 Pool2dOptions pool_options(const Params& params) {
-  return {.kernel = params.pair("kernel_size"), .stride = params.pair("stride"), .padding = params.pair("padding"),
+  return {.kernel = params.pair("kernel_size"),
+          .stride = params.pair("stride"),
+          .padding = params.pair("padding"),
           .ceil_mode = params.flag("ceil_mode")};
 }
 Tensors max_pool2d_of(Arguments a) {
@@ -123,8 +126,8 @@ Tensors layer_norm_of(Arguments a) {
 }
 Tensors rms_norm_of(Arguments a) {
   // torch's None is the machine epsilon of the dtype.
-  const double epsilon = a.in.at(0).dtype() == f64 ? std::numeric_limits<double>::epsilon()
-                                                   : std::numeric_limits<float>::epsilon();
+  const double epsilon =
+      a.in.at(0).dtype() == f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   return {rms_norm(a.in.at(0), a.params.list("normalized_shape"), a.in.size() > 1 ? a.in[1] : Tensor(),
                    a.params.real("eps", epsilon))};
 }

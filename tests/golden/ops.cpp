@@ -96,9 +96,8 @@ void check_op(const GoldenFile& file, const Tree& c) {
 }  // namespace
 
 void run_ops(const GoldenFile& file, Report& report) {
-  for_each_case(file, [&](const std::string&, const Tree& c) {
-    report.run(case_name(file, c), c, [&] { check_op(file, c); });
-  });
+  for_each_case(
+      file, [&](const std::string&, const Tree& c) { report.run(case_name(file, c), c, [&] { check_op(file, c); }); });
 }
 
 }  // namespace weft::testing

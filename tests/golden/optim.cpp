@@ -100,8 +100,8 @@ void check_clip(const GoldenFile& file, const Tree& c) {
     optim::clip_grad_value_(parameters, golden_number(params["clip_value"]));
   }
   for (size_t p = 0; p < parameters.size(); ++p)
-    expect_close(parameters[p].grad(), file.tensor(c["clipped"][static_cast<int64_t>(p)].as_string()),
-                 tolerance_of(c), fmt::format("clipped gradient {}", p));
+    expect_close(parameters[p].grad(), file.tensor(c["clipped"][static_cast<int64_t>(p)].as_string()), tolerance_of(c),
+                 fmt::format("clipped gradient {}", p));
 }
 
 optim::LambdaLR make_schedule(const Tree& c, Optimizer& optimizer) {

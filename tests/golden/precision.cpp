@@ -27,14 +27,14 @@ Tensor to_codes(const Tensor& x) {
 void expect_same_floats(const Tensor& got, const Tensor& want, const std::string& what) {
   expect_close(got, want, {}, what);
   for (int64_t i = 0; i < want.numel(); ++i)
-    WEFT_CHECK(std::isnan(want.data<float>()[i]) || std::signbit(want.data<float>()[i]) == std::signbit(got.data<float>()[i]),
-               "golden", "{}: another sign at {}", what, i);
+    WEFT_CHECK(
+        std::isnan(want.data<float>()[i]) || std::signbit(want.data<float>()[i]) == std::signbit(got.data<float>()[i]),
+        "golden", "{}: another sign at {}", what, i);
 }
 
 void check_table(const GoldenFile& file, const std::string& format, const Tree& facts) {
   const Tensor want = file.tensor(format + ".values");
-  const Tensor codes =
-      file.tensors.contains(format + ".codes") ? file.tensor(format + ".codes") : arange(want.numel());
+  const Tensor codes = file.tensors.contains(format + ".codes") ? file.tensor(format + ".codes") : arange(want.numel());
   const Tensor got = from_codes(codes, golden_dtype(format)).to(f32);
   expect_same_floats(got, want, "values");
   int64_t nan = 0, infinite = 0;
@@ -63,9 +63,10 @@ void check_cast(const GoldenFile& file, const std::string& format) {
     // Weft's casts to fp8 saturate what is finite, and infinity where the format has none.
     const bool saturates = size_of(dtype) == 1 && !std::isnan(x) && (std::isfinite(x) || !has_infinity);
     const int64_t want = (saturates ? saturated : plain).data<int64_t>()[i];
-    const bool same = !saturates && is_nan.data<bool>()[i] ? std::isnan(as_float.data<float>()[i])
-                                                           : got.data<int64_t>()[i] == want;
-    WEFT_CHECK(same, "golden", "cast of {} to {}: got code {:#x}, expected {:#x}", x, format, got.data<int64_t>()[i], want);
+    const bool same =
+        !saturates && is_nan.data<bool>()[i] ? std::isnan(as_float.data<float>()[i]) : got.data<int64_t>()[i] == want;
+    WEFT_CHECK(same, "golden", "cast of {} to {}: got code {:#x}, expected {:#x}", x, format, got.data<int64_t>()[i],
+               want);
   }
   expect_same_floats(from_codes(plain, dtype).to(f32), part("round_trip"), "round_trip");
 }
@@ -88,7 +89,8 @@ void check_cast_from_f64(const Tree& c) {
 void run_precision(const GoldenFile& file, Report& report) {
   if (file.name == "precision_tables") {
     for (const auto& [format, facts] : file.index["formats"].as_map())
-      report.run("table of " + format, facts, [&, &format = format, &facts = facts] { check_table(file, format, facts); });
+      report.run("table of " + format, facts,
+                 [&, &format = format, &facts = facts] { check_table(file, format, facts); });
     return;
   }
   for_each_case(file, [&](const std::string&, const Tree& c) {

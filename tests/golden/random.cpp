@@ -44,8 +44,7 @@ void check_generator(const Tree& c) {
   };
   const auto expect_integers = [&](const char* key, auto&& draw) {
     Generator generator(seed);
-    for (int64_t i = 0; i < c[key].size(); ++i)
-      expect_equal(draw(generator), c[key][i], fmt::format("{}[{}]", key, i));
+    for (int64_t i = 0; i < c[key].size(); ++i) expect_equal(draw(generator), c[key][i], fmt::format("{}[{}]", key, i));
   };
   expect_integers("mt19937_first", [](Generator& g) { return g.next_u32(); });
   Generator late(seed);

@@ -72,7 +72,8 @@ Tolerance tolerance_of(const Tree& c) {
 }
 
 void expect_close(double got, double want, Tolerance tolerance, const std::string& what) {
-  if (!is_close(got, want, tolerance)) fail(ErrorCode::internal, "golden", "{}: got {:.9g}, expected {:.9g}", what, got, want);
+  if (!is_close(got, want, tolerance))
+    fail(ErrorCode::internal, "golden", "{}: got {:.9g}, expected {:.9g}", what, got, want);
 }
 
 void expect_close(const Tensor& got, const Tensor& want, Tolerance tolerance, const std::string& what) {

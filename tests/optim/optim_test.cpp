@@ -183,11 +183,11 @@ TEST(Cases, C131_adam_with_learning_rate_zero) {
 TEST(Cases, C133_the_step_counter_is_resumed) {
   Tensor p = tensor({0}, {.dtype = f64, .requires_grad = true});
   Adam adam(std::vector<Tensor>{p}, {.lr = 1, .eps = 0});
-  adam.load_state_dict(Tree::map(
-      {{"state", Tree::map({{"0", Tree::map({{"step", 1000},
-                                             {"exp_avg", tensor({0.5}, {.dtype = f64})},
-                                             {"exp_avg_sq", tensor({4}, {.dtype = f64})}})}})},
-       {"param_groups", adam.state_dict()["param_groups"]}}));
+  adam.load_state_dict(
+      Tree::map({{"state", Tree::map({{"0", Tree::map({{"step", 1000},
+                                                       {"exp_avg", tensor({0.5}, {.dtype = f64})},
+                                                       {"exp_avg_sq", tensor({4}, {.dtype = f64})}})}})},
+                 {"param_groups", adam.state_dict()["param_groups"]}}));
   p.set_grad(zeros({1}, f64));
   adam.step();
   EXPECT_EQ(adam.state_dict()["state"]["0"]["step"].as_int(), 1001);

@@ -30,8 +30,10 @@ struct Add {
   }
   template <int input, class V>
   HWY_INLINE V bwd(V a, V b, V y, V dy) const {
-    if constexpr (input == 0) return dy;
-    else return dy;
+    if constexpr (input == 0)
+      return dy;
+    else
+      return dy;
   }
 };
 // a + alpha · b
@@ -43,8 +45,10 @@ struct AddScaled {
   }
   template <int input, class V>
   HWY_INLINE V bwd(V a, V b, V y, V dy) const {
-    if constexpr (input == 0) return dy;
-    else return alpha * dy;
+    if constexpr (input == 0)
+      return dy;
+    else
+      return alpha * dy;
   }
 };
 struct Sub {
@@ -54,8 +58,10 @@ struct Sub {
   }
   template <int input, class V>
   HWY_INLINE V bwd(V a, V b, V y, V dy) const {
-    if constexpr (input == 0) return dy;
-    else return -dy;
+    if constexpr (input == 0)
+      return dy;
+    else
+      return -dy;
   }
 };
 struct Mul {
@@ -65,8 +71,10 @@ struct Mul {
   }
   template <int input, class V>
   HWY_INLINE V bwd(V a, V b, V y, V dy) const {
-    if constexpr (input == 0) return dy * b;
-    else return dy * a;
+    if constexpr (input == 0)
+      return dy * b;
+    else
+      return dy * a;
   }
 };
 struct Div {
@@ -76,8 +84,10 @@ struct Div {
   }
   template <int input, class V>
   HWY_INLINE V bwd(V a, V b, V y, V dy) const {
-    if constexpr (input == 0) return dy / b;
-    else return -dy * a / (b * b);
+    if constexpr (input == 0)
+      return dy / b;
+    else
+      return -dy * a / (b * b);
   }
 };
 // The quotient rounded down; a zero integer divisor gives 0, as there is no other answer that fits.
@@ -110,7 +120,7 @@ struct Remainder {
   template <class V>
   HWY_INLINE V fwd(V a, V b) const {
     const V r = fmod(a, b);
-    return select(either(both(r < 0, b > 0), both(r > 0, b < 0)), r + b, r);
+    return select(either(both(r<0, b> 0), both(r > 0, b < 0)), r + b, r);
   }
   HWY_INLINE Plain<int64_t> fwd(Plain<int64_t> a, Plain<int64_t> b) const {
     if (b.v == 0 || b.v == -1) return 0;
@@ -119,8 +129,10 @@ struct Remainder {
   }
   template <int input, class V>
   HWY_INLINE V bwd(V a, V b, V y, V dy) const {
-    if constexpr (input == 0) return dy;
-    else return -dy * floor(a / b);
+    if constexpr (input == 0)
+      return dy;
+    else
+      return -dy * floor(a / b);
   }
 };
 // What TruncDivide leaves: the sign is the dividend's (C's %).
@@ -134,8 +146,10 @@ struct Fmod {
   }
   template <int input, class V>
   HWY_INLINE V bwd(V a, V b, V y, V dy) const {
-    if constexpr (input == 0) return dy;
-    else return -dy * trunc(a / b);
+    if constexpr (input == 0)
+      return dy;
+    else
+      return -dy * trunc(a / b);
   }
 };
 struct Square {
@@ -183,8 +197,10 @@ struct Maximum {
   }
   template <int input, class V>
   HWY_INLINE V bwd(V a, V b, V y, V dy) const {
-    if constexpr (input == 0) return select(a == b, 0.5 * dy, select(a >= b, dy, 0));
-    else return select(a == b, 0.5 * dy, select(a >= b, 0, dy));
+    if constexpr (input == 0)
+      return select(a == b, 0.5 * dy, select(a >= b, dy, 0));
+    else
+      return select(a == b, 0.5 * dy, select(a >= b, 0, dy));
   }
 };
 // NaN wins; equal operands get half of the gradient each.
@@ -195,8 +211,10 @@ struct Minimum {
   }
   template <int input, class V>
   HWY_INLINE V bwd(V a, V b, V y, V dy) const {
-    if constexpr (input == 0) return select(a == b, 0.5 * dy, select(a <= b, dy, 0));
-    else return select(a == b, 0.5 * dy, select(a <= b, 0, dy));
+    if constexpr (input == 0)
+      return select(a == b, 0.5 * dy, select(a <= b, dy, 0));
+    else
+      return select(a == b, 0.5 * dy, select(a <= b, 0, dy));
   }
 };
 // The upper bound wins where low > high; a value on a bound passes its gradient.
@@ -220,8 +238,10 @@ struct Lerp {
   }
   template <int input, class V>
   HWY_INLINE V bwd(V a, V b, V y, V dy) const {
-    if constexpr (input == 0) return (1 - weight) * dy;
-    else return weight * dy;
+    if constexpr (input == 0)
+      return (1 - weight) * dy;
+    else
+      return weight * dy;
   }
 };
 // a + value · b · c
@@ -233,9 +253,12 @@ struct Addcmul {
   }
   template <int input, class V>
   HWY_INLINE V bwd(V a, V b, V c, V y, V dy) const {
-    if constexpr (input == 0) return dy;
-    else if constexpr (input == 1) return value * dy * c;
-    else return value * dy * b;
+    if constexpr (input == 0)
+      return dy;
+    else if constexpr (input == 1)
+      return value * dy * c;
+    else
+      return value * dy * b;
   }
 };
 // a + value · b / c
@@ -247,9 +270,12 @@ struct Addcdiv {
   }
   template <int input, class V>
   HWY_INLINE V bwd(V a, V b, V c, V y, V dy) const {
-    if constexpr (input == 0) return dy;
-    else if constexpr (input == 1) return value * dy / c;
-    else return -value * dy * b / (c * c);
+    if constexpr (input == 0)
+      return dy;
+    else if constexpr (input == 1)
+      return value * dy / c;
+    else
+      return -value * dy * b / (c * c);
   }
 };
 struct Floor {
