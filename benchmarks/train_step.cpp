@@ -36,7 +36,7 @@ struct Options {
 
 // A model with the data it is fed.
 struct Workload {
-  std::string unit;  // what `items` counts
+  std::string unit;   // what `items` counts
   int64_t items = 0;  // a step
   double flops = 0;   // a step
   std::shared_ptr<nn::ModuleBase> model;
@@ -62,8 +62,8 @@ struct Cnn : nn::Module<Cnn> {
   nn::Conv2d conv2{this, "conv2", {.in = 32, .out = 64, .kernel = {3, 3}}};
   nn::Linear fc1{this, "fc1", {.in = 64 * 12 * 12, .out = 128}};
   nn::Linear fc2{this, "fc2", {.in = 128, .out = 10}};
-  Tensor forward(const Tensor& x) {                 // [N, 1, 28, 28]
-    const Tensor h = relu(conv2(relu(conv1(x))));   // [N, 64, 24, 24]
+  Tensor forward(const Tensor& x) {                // [N, 1, 28, 28]
+    const Tensor h = relu(conv2(relu(conv1(x))));  // [N, 64, 24, 24]
     return fc2(relu(fc1(max_pool2d(h).flatten(1))));
   }
 };
@@ -88,7 +88,9 @@ struct Model {
 };
 
 const std::vector<Model>& models() {
-  const auto gpt_of = [](nn::models::GPT2Config config) { return [config](int64_t batch) { return gpt(config, batch); }; };
+  const auto gpt_of = [](nn::models::GPT2Config config) {
+    return [config](int64_t batch) { return gpt(config, batch); };
+  };
   static const std::vector<Model> list = {
       {"char-gpt", 16, gpt_of({.vocab_size = 100, .n_positions = 128, .n_embd = 128, .n_layer = 4, .n_head = 4})},
       {"gpt-10m", 8, gpt_of({.vocab_size = 100, .n_positions = 256, .n_embd = 384, .n_layer = 6, .n_head = 6})},
@@ -107,7 +109,9 @@ struct Result {
 double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
@@ -190,7 +194,8 @@ int run(int argc, char** argv) {
     return 2;
   }
   if (options.threads > 0) set_num_threads(options.threads);
-  const auto model = std::find_if(models().begin(), models().end(), [&](const Model& m) { return m.name == options.model; });
+  const auto model =
+      std::find_if(models().begin(), models().end(), [&](const Model& m) { return m.name == options.model; });
   const int64_t batch = options.batch > 0 ? options.batch : model->batch;
   const Workload work = model->make(batch);
   print(options, batch, work, measure(work, options.steps));

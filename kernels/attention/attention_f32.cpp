@@ -308,20 +308,20 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace weft::cpu {
 
-HWY_EXPORT(forward_items);
-HWY_EXPORT(backward_items);
+WEFT_EXPORT(forward_items);
+WEFT_EXPORT(backward_items);
 
 void attention_forward_f32(const AttentionShape& shape, const AttentionInput& q, const AttentionInput& k,
                            const AttentionInput& v, const AttentionOutput& o, float* logsumexp, int64_t begin,
                            int64_t end) {
-  HWY_DYNAMIC_DISPATCH(forward_items)(shape, q, k, v, o, logsumexp, begin, end);
+  WEFT_DISPATCH(forward_items)(shape, q, k, v, o, logsumexp, begin, end);
 }
 
 void attention_backward_f32(const AttentionShape& shape, const AttentionInput& q, const AttentionInput& k,
                             const AttentionInput& v, const AttentionInput& o, const float* logsumexp,
                             const AttentionInput& grad_o, const AttentionOutput& dq, const AttentionOutput& dk,
                             const AttentionOutput& dv, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(backward_items)(shape, q, k, v, o, logsumexp, grad_o, dq, dk, dv, begin, end);
+  WEFT_DISPATCH(backward_items)(shape, q, k, v, o, logsumexp, grad_o, dq, dk, dv, begin, end);
 }
 
 }  // namespace weft::cpu

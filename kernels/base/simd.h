@@ -31,8 +31,8 @@
 //
 //   #if HWY_ONCE                                              // what exists once, not once a target
 //   namespace weft::cpu {
-//   HWY_EXPORT(scale);
-//   void scale_launch(Stream, float* x, int64_t n, float factor) { HWY_DYNAMIC_DISPATCH(scale)(x, n, factor); }
+//   WEFT_EXPORT(scale);
+//   void scale_launch(Stream, float* x, int64_t n, float factor) { WEFT_DISPATCH(scale)(x, n, factor); }
 //   }  // namespace weft::cpu
 //   #endif
 //
@@ -48,3 +48,31 @@
 // whose length is unknown at compile time (SVE, RVV) cannot be kept in the arrays our register tiles are made of.
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+
+// WEFT_EXPORT(f) makes a table of f's versions, and WEFT_DISPATCH(f) is the one for this processor. They stand in for
+// HWY_EXPORT and HWY_DYNAMIC_DISPATCH, which need Highway's library: loading that costs 5 ms at every start of a program,
+// spent in a static initialiser that measures a timer nobody here uses.
+#define WEFT_EXPORT(f)                                                                         \
+  static constexpr ::weft::cpu::SimdVersions<decltype(&HWY_STATIC_DISPATCH(f))> f##_versions { \
+    &HWY_STATIC_DISPATCH(f), HWY_CHOOSE_AVX2(f), HWY_CHOOSE_AVX3(f)                            \
+  }
+#define WEFT_DISPATCH(f) (f##_versions.best())
+
+namespace weft::cpu {
+
+enum class SimdLevel { baseline, avx2, avx3 };
+// The best level of this processor and its operating system.
+SimdLevel simd_level();
+
+template <class Function>
+struct SimdVersions {
+  Function baseline, avx2, avx3;  // the baseline is always there; null: not compiled
+  Function best() const {
+    const SimdLevel level = simd_level();
+    if (level >= SimdLevel::avx3 && avx3) return avx3;
+    if (level >= SimdLevel::avx2 && avx2) return avx2;
+    return baseline;
+  }
+};
+
+}  // namespace weft::cpu

@@ -82,16 +82,16 @@ HWY_AFTER_NAMESPACE();
 namespace weft::cpu {
 namespace {
 
-HWY_EXPORT(cross_entropy_sums);
-HWY_EXPORT(cross_entropy_gradient);
+WEFT_EXPORT(cross_entropy_sums);
+WEFT_EXPORT(cross_entropy_gradient);
 
 constexpr int64_t kTileElements = 16384;
 
 RowSums<float> row_sums(const float* x, const float* weight, int64_t classes, bool smoothing) {
-  return HWY_DYNAMIC_DISPATCH(cross_entropy_sums)(x, weight, classes, smoothing);
+  return WEFT_DISPATCH(cross_entropy_sums)(x, weight, classes, smoothing);
 }
 void row_gradient(const float* x, const float* weight, int64_t classes, const RowFactors<float>& f, float* dx) {
-  HWY_DYNAMIC_DISPATCH(cross_entropy_gradient)(x, weight, classes, f, dx);
+  WEFT_DISPATCH(cross_entropy_gradient)(x, weight, classes, f, dx);
 }
 
 RowSums<double> row_sums(const double* x, const double* weight, int64_t classes, bool smoothing) {

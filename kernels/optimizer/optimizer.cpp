@@ -144,10 +144,10 @@ HWY_AFTER_NAMESPACE();
 namespace weft::cpu {
 namespace {
 
-HWY_EXPORT(adam_tile);
-HWY_EXPORT(sgd_tile);
-HWY_EXPORT(square_tile);
-HWY_EXPORT(scale_tile);
+WEFT_EXPORT(adam_tile);
+WEFT_EXPORT(sgd_tile);
+WEFT_EXPORT(square_tile);
+WEFT_EXPORT(scale_tile);
 
 constexpr int64_t kTile = 32768;  // elements
 
@@ -175,7 +175,7 @@ void for_pieces(const Slice* slices, int64_t count, F&& f) {
 }
 
 void adam_piece(const AdamFactors<float>& f, float* p, const float* g, float* m, float* v, float* v_max, int64_t n) {
-  HWY_DYNAMIC_DISPATCH(adam_tile)(f, p, g, m, v, v_max, n);
+  WEFT_DISPATCH(adam_tile)(f, p, g, m, v, v_max, n);
 }
 void adam_piece(const AdamFactors<double>& f, double* p, const double* g, double* m, double* v, double* v_max,
                 int64_t n) {
@@ -190,7 +190,7 @@ void adam_piece(const AdamFactors<double>& f, double* p, const double* g, double
 }
 
 void sgd_piece(const SgdOptions& o, float* p, const float* g, float* buffer, bool first, int64_t n) {
-  HWY_DYNAMIC_DISPATCH(sgd_tile)(o, p, g, buffer, first, n);
+  WEFT_DISPATCH(sgd_tile)(o, p, g, buffer, first, n);
 }
 void sgd_piece(const SgdOptions& o, double* p, const double* g, double* buffer, bool first, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -203,7 +203,7 @@ void sgd_piece(const SgdOptions& o, double* p, const double* g, double* buffer, 
   }
 }
 
-double square_piece(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(square_tile)(x, n); }
+double square_piece(const float* x, int64_t n) { return WEFT_DISPATCH(square_tile)(x, n); }
 double square_piece(const double* x, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += x[i] * x[i];
@@ -211,7 +211,7 @@ double square_piece(const double* x, int64_t n) {
 }
 
 void scale_piece(float* x, int64_t n, double factor) {
-  HWY_DYNAMIC_DISPATCH(scale_tile)(x, n, static_cast<float>(factor));
+  WEFT_DISPATCH(scale_tile)(x, n, static_cast<float>(factor));
 }
 void scale_piece(double* x, int64_t n, double factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;

@@ -65,16 +65,16 @@ namespace weft::cpu {
 namespace {
 
 namespace baseline = HWY_NAMESPACE;
-HWY_EXPORT(reduce_f32);
-HWY_EXPORT(arg_reduce_f32);
-HWY_EXPORT(logsumexp_f32);
-HWY_EXPORT(norm_2_f32);
+WEFT_EXPORT(reduce_f32);
+WEFT_EXPORT(arg_reduce_f32);
+WEFT_EXPORT(logsumexp_f32);
+WEFT_EXPORT(norm_2_f32);
 
 void reduce(Stream, Reduction op, DType dtype, const void* x, const ReduceLayout& layout, void* out) {
   const auto walk_bool = [&](auto&& any_or_all) { baseline::walk_op(any_or_all, static_cast<const bool*>(x), layout); };
   switch (dtype) {
     case DType::f32:
-      return HWY_DYNAMIC_DISPATCH(reduce_f32)(op, static_cast<const float*>(x), layout, static_cast<float*>(out));
+      return WEFT_DISPATCH(reduce_f32)(op, static_cast<const float*>(x), layout, static_cast<float*>(out));
     case DType::f64:
       return baseline::reduce_typed(op, static_cast<const double*>(x), layout, static_cast<double*>(out));
     case DType::i64:
@@ -99,7 +99,7 @@ void arg_reduce(Stream, bool largest, DType dtype, const void* input, const Redu
     using T = typename decltype(type)::type;
     const T* x = static_cast<const T*>(input);
     if constexpr (std::is_same_v<T, float>)
-      HWY_DYNAMIC_DISPATCH(arg_reduce_f32)(largest, x, layout, static_cast<T*>(out), indices);
+      WEFT_DISPATCH(arg_reduce_f32)(largest, x, layout, static_cast<T*>(out), indices);
     else
       baseline::arg_reduce_typed(largest, x, layout, static_cast<T*>(out), indices);
   });
@@ -110,7 +110,7 @@ void logsumexp(Stream, DType dtype, const void* input, const ReduceLayout& layou
     using T = typename decltype(type)::type;
     const T* x = static_cast<const T*>(input);
     if constexpr (std::is_same_v<T, float>)
-      HWY_DYNAMIC_DISPATCH(logsumexp_f32)(x, layout, static_cast<T*>(out));
+      WEFT_DISPATCH(logsumexp_f32)(x, layout, static_cast<T*>(out));
     else
       baseline::logsumexp_typed(x, layout, static_cast<T*>(out));
   });
@@ -124,7 +124,7 @@ void norm(Stream, DType dtype, const void* input, const ReduceLayout& layout, do
     T* out = static_cast<T*>(output);
     if (p == 2) {
       if constexpr (std::is_same_v<T, float>)
-        HWY_DYNAMIC_DISPATCH(norm_2_f32)(x, layout, out);
+        WEFT_DISPATCH(norm_2_f32)(x, layout, out);
       else
         baseline::norm_2_typed(x, layout, out);
     } else if (p == 1) {

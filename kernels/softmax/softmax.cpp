@@ -131,10 +131,10 @@ HWY_AFTER_NAMESPACE();
 namespace weft::cpu {
 namespace {
 
-HWY_EXPORT(softmax_rows);
-HWY_EXPORT(softmax_backward_rows);
-HWY_EXPORT(softmax_columns);
-HWY_EXPORT(softmax_backward_columns);
+WEFT_EXPORT(softmax_rows);
+WEFT_EXPORT(softmax_backward_rows);
+WEFT_EXPORT(softmax_columns);
+WEFT_EXPORT(softmax_backward_columns);
 
 constexpr int64_t kTileElements = 16384;  // about what pays for waking a thread
 constexpr int64_t kColumns = 64;          // neighbouring columns a tile takes when the axis is not the last
@@ -180,8 +180,8 @@ void forward(Stream, DType dtype, const void* x, void* y, int64_t outer, int64_t
   if (dtype == DType::f32) {
     const auto* in = static_cast<const float*>(x);
     auto* out = static_cast<float*>(y);
-    const auto rows = HWY_DYNAMIC_DISPATCH(softmax_rows);
-    const auto columns = HWY_DYNAMIC_DISPATCH(softmax_columns);
+    const auto rows = WEFT_DISPATCH(softmax_rows);
+    const auto columns = WEFT_DISPATCH(softmax_columns);
     for_tiles(
         outer, size, inner, [&](int64_t at, int64_t count) { rows(in + at, out + at, count, size, log); },
         [&](int64_t at, int64_t width) { columns(in + at, out + at, size, inner, width, log); });
@@ -206,8 +206,8 @@ void backward(Stream, DType dtype, const void* y, const void* dy, void* dx, int6
     const auto* out = static_cast<const float*>(y);
     const auto* grad = static_cast<const float*>(dy);
     auto* result = static_cast<float*>(dx);
-    const auto rows = HWY_DYNAMIC_DISPATCH(softmax_backward_rows);
-    const auto columns = HWY_DYNAMIC_DISPATCH(softmax_backward_columns);
+    const auto rows = WEFT_DISPATCH(softmax_backward_rows);
+    const auto columns = WEFT_DISPATCH(softmax_backward_columns);
     for_tiles(
         outer, size, inner,
         [&](int64_t at, int64_t count) { rows(out + at, grad + at, result + at, count, size, log); },
