@@ -210,9 +210,7 @@ double square_piece(const double* x, int64_t n) {
   return sum;
 }
 
-void scale_piece(float* x, int64_t n, double factor) {
-  WEFT_DISPATCH(scale_tile)(x, n, static_cast<float>(factor));
-}
+void scale_piece(float* x, int64_t n, double factor) { WEFT_DISPATCH(scale_tile)(x, n, static_cast<float>(factor)); }
 void scale_piece(double* x, int64_t n, double factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
