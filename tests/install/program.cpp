@@ -2,6 +2,10 @@
 #include <weft/weft.h>
 
 int main() {
-  weft::Tensor ones = weft::full({2, 3}, 1.0);
-  return ones.numel() == 6 ? 0 : 1;
+  using namespace weft;
+  Tensor x = full({2, 3}, 1.5, {.requires_grad = true});
+  Tensor loss = sum(x * x);
+  loss.backward();
+  fmt::print("{}\n", x.grad());
+  return loss.item<float>() == 13.5f && x.grad().sum().item<float>() == 18.0f ? 0 : 1;
 }
