@@ -43,7 +43,7 @@ int main() try {
     }
     accelerator.print("epoch {}  accuracy {:.1f}% of {:.0f} images", epoch, 100 * right / all, all);
   }
-  accelerator.save_model(model, "cnn-out");
+  accelerator.save_model(model, "build/cnn-out");
 } catch (const std::exception& error) {
   fmt::print(stderr, "{}\n", error.what());
   return 1;

@@ -10,10 +10,14 @@ using namespace weft;
 
 void save_config(const std::filesystem::path& folder, const nn::models::GPT2Config& config,
                  const data::Vocabulary& vocabulary) {
-  const nlohmann::ordered_json json = {
-      {"model_type", "gpt2"},           {"vocab_size", config.vocab_size}, {"n_positions", config.n_positions},
-      {"n_embd", config.n_embd},        {"n_layer", config.n_layer},       {"n_head", config.n_head},
-      {"activation_function", "gelu_new"}, {"characters", data::latin1_to_utf8(vocabulary.characters())}};
+  const nlohmann::ordered_json json = {{"model_type", "gpt2"},
+                                       {"vocab_size", config.vocab_size},
+                                       {"n_positions", config.n_positions},
+                                       {"n_embd", config.n_embd},
+                                       {"n_layer", config.n_layer},
+                                       {"n_head", config.n_head},
+                                       {"activation_function", "gelu_new"},
+                                       {"characters", data::latin1_to_utf8(vocabulary.characters())}};
   write_file(folder / "config.json", json.dump(2) + "\n");
 }
 
@@ -62,6 +66,8 @@ std::string continue_text(nn::models::GPT2& gpt, const data::Vocabulary& vocabul
 
 void generate(const GenerateSettings& settings) {
   WEFT_CHECK(!settings.prompt.empty(), "generate", "the prompt must have at least one character");
+  WEFT_CHECK(std::isfinite(settings.temperature), "generate", "the temperature must be a number, got {}",
+             settings.temperature);
   data::Vocabulary vocabulary;
   nn::models::GPT2 gpt(load_config(settings.from, vocabulary));
   gpt.load_state_dict(load_safetensors(settings.from / "model.safetensors").tensors);

@@ -37,7 +37,8 @@ void save_config(const std::filesystem::path& folder, const weft::nn::models::GP
                  const weft::data::Vocabulary& vocabulary);
 weft::nn::models::GPT2Config load_config(const std::filesystem::path& folder, weft::data::Vocabulary& vocabulary);
 
-void train(const TrainSettings& settings);
+// Every rank calls it. `group`: the ranks that train together; undefined: those that the launcher started.
+void train(const TrainSettings& settings, weft::ProcessGroup group = {});
 void generate(const GenerateSettings& settings);
 // `characters` more characters behind the prompt, latin-1.
 std::string continue_text(weft::nn::models::GPT2& gpt, const weft::data::Vocabulary& vocabulary,

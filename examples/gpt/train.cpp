@@ -2,8 +2,10 @@
 //
 // Every update sees `batch_size` samples, whatever the number of ranks: each rank takes its part of them, and DDP averages
 // the gradients. So the losses do not depend on how many ranks there are.
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 
 #include "settings.h"
 
@@ -32,8 +34,7 @@ double evaluate(const Accelerator& accelerator, nn::models::GPT2& gpt, const Ten
   NoGrad guard;
   gpt.eval();
   const data::TextDataset dataset(tokens, context);
-  const auto [begin, end] =
-      data::even_part(dataset.size(), accelerator.process_index(), accelerator.num_processes());
+  const auto [begin, end] = data::even_part(dataset.size(), accelerator.process_index(), accelerator.num_processes());
   double total = 0;
   for (int64_t first = begin; first < end; first += 32) {
     std::vector<int64_t> indices;
@@ -46,13 +47,21 @@ double evaluate(const Accelerator& accelerator, nn::models::GPT2& gpt, const Ten
   return sum.item() / static_cast<double>(dataset.size() * context);
 }
 
+// Before the training, so that its result is not lost at the end.
+void check_writable(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail(ErrorCode::io, "gpt", "cannot make the folder {}: {}", folder.string(), error.message());
+  AtomicFile(folder / "config.json");  // its temporary file comes and goes
+}
+
 // The loss of every step, one a line; rank 0 writes it.
 class LossLog {
  public:
   LossLog(const std::filesystem::path& path, bool here) {
     if (path.empty() || !here) return;
     file_ = std::fopen(path.c_str(), "w");
-    if (!file_) fail(ErrorCode::io, "gpt", "cannot write {}", path.string());
+    if (!file_) fail(ErrorCode::io, "gpt", "cannot write {}: {}", path.string(), std::strerror(errno));
   }
   LossLog(const LossLog&) = delete;
   LossLog& operator=(const LossLog&) = delete;
@@ -70,17 +79,22 @@ class LossLog {
 
 }  // namespace
 
-void train(const TrainSettings& s) {
+void train(const TrainSettings& s, ProcessGroup group) {
   WEFT_CHECK(s.width % s.heads == 0, "gpt", "--width {} is not a multiple of --heads {}", s.width, s.heads);
-  Accelerator accelerator({.dataloader_config = {.split_batches = true, .even_batches = false, .allow_uneven = true}});
+  Accelerator accelerator({.dataloader_config = {.split_batches = true, .even_batches = false, .allow_uneven = true},
+                           .group = std::move(group)});
   WEFT_CHECK(s.batch_size >= accelerator.num_processes(), "gpt", "--batch-size {} gives some of the {} ranks nothing",
              s.batch_size, accelerator.num_processes());
   LossLog loss_log(s.loss_log, accelerator.is_main_process());
+  if (accelerator.is_main_process()) check_writable(s.out);
 
   const data::TextCorpus corpus = data::load_text(s.data);
   set_seed(s.seed);
-  const nn::models::GPT2Config config = {.vocab_size = corpus.vocabulary.size(), .n_positions = s.context,
-                                         .n_embd = s.width, .n_layer = s.layers, .n_head = s.heads};
+  const nn::models::GPT2Config config = {.vocab_size = corpus.vocabulary.size(),
+                                         .n_positions = s.context,
+                                         .n_embd = s.width,
+                                         .n_layer = s.layers,
+                                         .n_head = s.heads};
   nn::models::GPT2 gpt(config);
   optim::AdamW adam = make_optimizer(gpt, s);
   optim::LambdaLR cosine = optim::warmup_cosine(
@@ -105,20 +119,22 @@ void train(const TrainSettings& s) {
   };
 
   const int64_t tokens_a_step = s.batch_size * s.context;
-  const double flops = transformer_step_flops(s.layers, s.width, 4 * s.width, config.vocab_size, s.context, tokens_a_step);
+  const double flops =
+      transformer_step_flops(s.layers, s.width, 4 * s.width, config.vocab_size, s.context, tokens_a_step);
   accelerator.wait_for_everyone();
   const double limit = accelerator.reduce(full({}, gemm_limit_flops(), f64)).item();
   int64_t parameters = 0;
   for (const Tensor& p : gpt.parameters()) parameters += p.numel();
-  accelerator.print("{} parameters, {} characters to train on, {} ranks of {} threads, GEMM limit {:.0f} GFLOP/s", parameters,
-                    corpus.train.numel(), accelerator.num_processes(), num_threads(), limit / 1e9);
+  accelerator.print("{} parameters, {} characters to train on, {} ranks of {} threads, GEMM limit {:.0f} GFLOP/s",
+                    parameters, corpus.train.numel(), accelerator.num_processes(), num_threads(), limit / 1e9);
 
   Progress progress({.label = "step", .total = s.steps, .enabled = accelerator.is_main_process()});
   const auto start = Clock::now();
   const int64_t first = step;
   double rate = 0;
   const auto speed = [&] {
-    return fmt::format("{:.1f}k tok/s  MFU {:.0f}%", rate / 1e3, 100 * rate / static_cast<double>(tokens_a_step) * flops / limit);
+    return fmt::format("{:.1f}k tok/s  MFU {:.0f}%", rate / 1e3,
+                       100 * rate / static_cast<double>(tokens_a_step) * flops / limit);
   };
   if (step < s.steps) {
     for (auto [x, y] : loader) {
@@ -144,8 +160,7 @@ void train(const TrainSettings& s) {
   const double seconds = seconds_since(start);
   save();
   const double validation = evaluate(accelerator, gpt, corpus.validation, s.context);
-  if (step > first)
-    accelerator.print("trained {} steps in {}: {}", step - first, format_duration(seconds), speed());
+  if (step > first) accelerator.print("trained {} steps in {}: {}", step - first, format_duration(seconds), speed());
   accelerator.print("validation loss {:.3f} nats/char; saved in {}", validation, s.out.string());
   if (accelerator.is_main_process() && corpus.vocabulary.contains('\n')) {
     const std::string text = continue_text(gpt, corpus.vocabulary, "\n", 300, 0.8, s.seed);
