@@ -11,9 +11,9 @@ namespace {
 
 // What one run of backward knows about a node.
 struct Work {
-  int waiting = 0;       // edges into this node whose gradients have not come yet
-  bool wanted = true;    // leads to a leaf (or, for grad(), to one of the inputs asked for)
-  Gradients gradients;   // sums of what has come, by output
+  int waiting = 0;      // edges into this node whose gradients have not come yet
+  bool wanted = true;   // leads to a leaf (or, for grad(), to one of the inputs asked for)
+  Gradients gradients;  // sums of what has come, by output
 };
 
 struct Task;
@@ -88,7 +88,7 @@ struct Task {
 
   static void run_hooks(const std::vector<std::pair<uint64_t, Hook>>& hooks, Tensor& gradient) {
     if (hooks.empty()) return;
-    const auto copy = hooks;  // a hook may remove itself
+    const auto copy = hooks;  // NOLINT(performance-unnecessary-copy-initialization): a hook may remove itself
     for (const auto& [id, hook] : copy)
       if (Tensor changed = hook(gradient); changed.defined()) gradient = std::move(changed);
   }
@@ -139,9 +139,8 @@ struct Task {
         run_hooks(node->outputs[i].hooks, mine.gradients[i]);
         if (!captures.empty()) capture(node, i, mine.gradients[i]);
       }
-      const bool goes_on = std::any_of(node->inputs.begin(), node->inputs.end(), [&](const Edge& edge) {
-        return edge.node && work.at(edge.node.get()).wanted;
-      });
+      const bool goes_on = std::any_of(node->inputs.begin(), node->inputs.end(),
+                                       [&](const Edge& edge) { return edge.node && work.at(edge.node.get()).wanted; });
       if (goes_on) {
         if (node->released)
           fail(ErrorCode::invalid_argument, "backward",
@@ -195,8 +194,7 @@ struct Task {
   }
 };
 
-void run_task(Task& task, const std::vector<Tensor>& outputs, const std::vector<Tensor>& grad_outputs,
-              const char* op) {
+void run_task(Task& task, const std::vector<Tensor>& outputs, const std::vector<Tensor>& grad_outputs, const char* op) {
   WEFT_CHECK(!outputs.empty(), op, "no outputs given");
   WEFT_CHECK(grad_outputs.empty() || grad_outputs.size() == outputs.size(), op,
              "expected one gradient an output or none, got {} for {}", grad_outputs.size(), outputs.size());
@@ -207,8 +205,8 @@ void run_task(Task& task, const std::vector<Tensor>& outputs, const std::vector<
     WEFT_CHECK(output.requires_grad(), op, "output {} ({}) does not require a gradient", i, describe(output));
     Tensor gradient = grad_outputs.empty() ? Tensor() : grad_outputs[i];
     if (!gradient.defined()) {
-      WEFT_CHECK(output.numel() == 1, op, "output {} is {}: only a tensor with one element has an implied gradient of 1",
-                 i, describe(output));
+      WEFT_CHECK(output.numel() == 1, op,
+                 "output {} is {}: only a tensor with one element has an implied gradient of 1", i, describe(output));
       gradient = ones_like(output);
     }
     WEFT_CHECK(gradient.shape() == output.shape(), op, "the gradient of output {} has shape {}, expected {}", i,
@@ -236,13 +234,13 @@ void backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gra
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& grad_outputs, GradOptions options) {
-  Task task{.options = {.retain_graph = options.retain_graph || options.create_graph,
-                        .create_graph = options.create_graph},
-            .work = {},
-            .captures = {},
-            .accumulate = false,
-            .callbacks = {},
-            .ready = {}};
+  Task task{
+      .options = {.retain_graph = options.retain_graph || options.create_graph, .create_graph = options.create_graph},
+      .work = {},
+      .captures = {},
+      .accumulate = false,
+      .callbacks = {},
+      .ready = {}};
   std::vector<Tensor> result(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     WEFT_CHECK(inputs[i].requires_grad(), "grad", "input {} ({}) does not require a gradient", i, describe(inputs[i]));

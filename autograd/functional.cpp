@@ -56,7 +56,8 @@ Tensor checkpoint(const TensorFunction& f, const std::vector<Tensor>& inputs) {
   std::vector<Saved> saved(inputs.begin(), inputs.end());
   return record("checkpoint", recorded, value, [f, saved, before](Node& node, const Gradients& dy) -> Gradients {
     if (GradMode::enabled())
-      fail(ErrorCode::unsupported, "checkpoint", "create_graph cannot go through a checkpoint; call the function plainly");
+      fail(ErrorCode::unsupported, "checkpoint",
+           "create_graph cannot go through a checkpoint; call the function plainly");
     const RandomState now;
     before.restore();
     EnableGrad enable;
@@ -87,7 +88,8 @@ namespace {
 Tensor probe_like(const Tensor& output) {
   Tensor weights = empty(output.shape(), DType::f64);
   double* w = weights.data<double>();
-  for (int64_t i = 0; i < weights.numel(); ++i) w[i] = 0.5 + std::fmod(0.6180339887498949 * static_cast<double>(i + 1), 1.0);
+  for (int64_t i = 0; i < weights.numel(); ++i)
+    w[i] = 0.5 + std::fmod(0.6180339887498949 * static_cast<double>(i + 1), 1.0);
   return weights;
 }
 
@@ -147,9 +149,8 @@ void gradgradcheck(const TensorFunction& f, const std::vector<Tensor>& inputs, G
         std::vector<Tensor> variables;
         std::vector<Tensor> wanted;
         for (const Tensor& input : in) {
-          variables.push_back(input.requires_grad() || !is_floating(input.dtype())
-                                  ? input
-                                  : input.detach().requires_grad_());
+          variables.push_back(input.requires_grad() || !is_floating(input.dtype()) ? input
+                                                                                   : input.detach().requires_grad_());
           if (variables.back().requires_grad()) wanted.push_back(variables.back());
         }
         const Tensor y = f(variables);

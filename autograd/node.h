@@ -62,8 +62,8 @@ struct AutogradMeta {
   Tensor grad_slot;
   std::shared_ptr<Node> grad_fn;  // the node that made this tensor; none for a leaf
   int output_index = 0;
-  std::weak_ptr<Node> accumulator;          // a leaf's node, made when first used
-  std::shared_ptr<Tensor> retained_grad;    // where retain_grad() keeps a non-leaf's gradient
+  std::weak_ptr<Node> accumulator;               // a leaf's node, made when first used
+  std::shared_ptr<Tensor> retained_grad;         // where retain_grad() keeps a non-leaf's gradient
   std::vector<std::pair<uint64_t, Hook>> hooks;  // of a leaf
   std::vector<std::pair<uint64_t, std::function<void(const Tensor&)>>> post_accumulate_hooks;
 };

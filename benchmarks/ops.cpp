@@ -77,7 +77,8 @@ int main(int argc, char** argv) try {
   app.add_flag("--json", json, "print JSON");
   app.add_option("--filter", filter, "only benchmarks whose name matches this regular expression");
   app.add_option("--threads", threads)->check(CLI::Range(1, 1024))->capture_default_str();
-  app.add_option("--repetitions", repetitions, "the median of so many is shown")->check(CLI::Range(1, 1000))
+  app.add_option("--repetitions", repetitions, "the median of so many is shown")
+      ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   weft::set_num_threads(threads);
@@ -108,9 +109,10 @@ int main(int argc, char** argv) try {
                       {"limit", limit},
                       {"share", rate / limit}});
     }
-    fmt::print("{}\n", nlohmann::ordered_json{{"threads", threads}, {"gemm_gflops", gemm}, {"memory_gbs", copy},
-                                              {"benchmarks", std::move(list)}}
-                           .dump(2));
+    fmt::print("{}\n",
+               nlohmann::ordered_json{
+                   {"threads", threads}, {"gemm_gflops", gemm}, {"memory_gbs", copy}, {"benchmarks", std::move(list)}}
+                   .dump(2));
   } else {
     fmt::print("{} threads; limits: matrix product {:.0f} GFLOP/s, memory {:.1f} GB/s\n", threads, gemm, copy);
     size_t width = 4;

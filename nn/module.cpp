@@ -22,8 +22,7 @@ HookHandle add_to(std::shared_ptr<List>& list, HookFunction hook) {
   if (!list) list = std::make_shared<List>();
   list->emplace_back(id, std::move(hook));
   return HookHandle([weak = std::weak_ptr<List>(list), id] {
-    if (const auto hooks = weak.lock())
-      std::erase_if(*hooks, [id](const auto& entry) { return entry.first == id; });
+    if (const auto hooks = weak.lock()) std::erase_if(*hooks, [id](const auto& entry) { return entry.first == id; });
   });
 }
 
@@ -171,8 +170,8 @@ void ModuleBase::to(DType dtype) {
       for (const Slot& slot : *slots) {
         Tensor& tensor = *slot.tensor;
         if (!tensor.defined() || !is_floating(tensor.dtype()) || tensor.dtype() == dtype) continue;
-        const auto done = std::find_if(converted.begin(), converted.end(),
-                                       [&](const auto& pair) { return pair.first.is(tensor); });
+        const auto done =
+            std::find_if(converted.begin(), converted.end(), [&](const auto& pair) { return pair.first.is(tensor); });
         if (done != converted.end()) {
           tensor = done->second;
           continue;

@@ -10,10 +10,12 @@ template <class Options_, bool decoupled>
 AdamFamily<Options_, decoupled>::AdamFamily(std::vector<Group> groups) : Base(std::move(groups)) {
   for (size_t g = 0; g < this->group_count(); ++g) {
     const Options& o = this->options(g);
-    WEFT_CHECK(o.lr >= 0 && o.eps >= 0 && o.weight_decay >= 0 && o.beta1 >= 0 && o.beta1 < 1 && o.beta2 >= 0 &&
-                   o.beta2 < 1,
-               "adam", "expected lr, eps, weight_decay >= 0 and betas in [0, 1); got lr {}, eps {}, weight_decay {}, "
-               "betas {} {}", o.lr, o.eps, o.weight_decay, o.beta1, o.beta2);
+    WEFT_CHECK(
+        o.lr >= 0 && o.eps >= 0 && o.weight_decay >= 0 && o.beta1 >= 0 && o.beta1 < 1 && o.beta2 >= 0 && o.beta2 < 1,
+        "adam",
+        "expected lr, eps, weight_decay >= 0 and betas in [0, 1); got lr {}, eps {}, weight_decay {}, "
+        "betas {} {}",
+        o.lr, o.eps, o.weight_decay, o.beta1, o.beta2);
   }
 }
 
@@ -22,8 +24,13 @@ void AdamFamily<Options_, decoupled>::step() {
   NoGrad guard;
   for (size_t g = 0; g < this->group_count(); ++g) {
     const Options& o = this->options(g);
-    const weft::AdamOptions plain = {.lr = o.lr, .beta1 = o.beta1, .beta2 = o.beta2, .eps = o.eps,
-                                     .weight_decay = o.weight_decay, .decoupled = decoupled, .maximize = o.maximize};
+    const weft::AdamOptions plain = {.lr = o.lr,
+                                     .beta1 = o.beta1,
+                                     .beta2 = o.beta2,
+                                     .eps = o.eps,
+                                     .weight_decay = o.weight_decay,
+                                     .decoupled = decoupled,
+                                     .maximize = o.maximize};
     // One launch a dtype; nearly always there is one.
     for (const DType dtype : {DType::f32, DType::f64}) {
       slices_.clear();
@@ -40,10 +47,13 @@ void AdamFamily<Options_, decoupled>::step() {
         }
         if (o.amsgrad && !state.max_exp_avg_sq.defined()) state.max_exp_avg_sq = zeros_like(parameter);
         ++state.step;
-        slices_.push_back({.param = parameter.data(), .grad = gradient.data(), .exp_avg = state.exp_avg.data(),
+        slices_.push_back({.param = parameter.data(),
+                           .grad = gradient.data(),
+                           .exp_avg = state.exp_avg.data(),
                            .exp_avg_sq = state.exp_avg_sq.data(),
                            .max_exp_avg_sq = o.amsgrad ? state.max_exp_avg_sq.data() : nullptr,
-                           .size = parameter.numel(), .step = state.step});
+                           .size = parameter.numel(),
+                           .step = state.step});
         gradients.push_back(gradient);
       });
       if (!slices_.empty())

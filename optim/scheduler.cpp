@@ -44,8 +44,7 @@ LambdaLR warmup_cosine(Optimizer& optimizer, WarmupCosineOptions options) {
              "warmup_cosine", "expected 0 <= warmup_steps <= total_steps, got {} and {}", options.warmup_steps,
              options.total_steps);
   return LambdaLR(optimizer, [options](int64_t step) {
-    if (step < options.warmup_steps)
-      return static_cast<double>(step + 1) / static_cast<double>(options.warmup_steps);
+    if (step < options.warmup_steps) return static_cast<double>(step + 1) / static_cast<double>(options.warmup_steps);
     const double span = static_cast<double>(std::max<int64_t>(options.total_steps - options.warmup_steps, 1));
     const double done = std::min(1.0, static_cast<double>(step - options.warmup_steps) / span);
     return options.min_factor + (1 - options.min_factor) * 0.5 * (1 + std::cos(done * 3.141592653589793));

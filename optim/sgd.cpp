@@ -20,8 +20,12 @@ void SGD::step() {
   NoGrad guard;
   for (size_t g = 0; g < group_count(); ++g) {
     const SgdOptions& o = options(g);
-    const weft::SgdOptions plain = {.lr = o.lr, .momentum = o.momentum, .dampening = o.dampening,
-                                    .weight_decay = o.weight_decay, .nesterov = o.nesterov, .maximize = o.maximize};
+    const weft::SgdOptions plain = {.lr = o.lr,
+                                    .momentum = o.momentum,
+                                    .dampening = o.dampening,
+                                    .weight_decay = o.weight_decay,
+                                    .nesterov = o.nesterov,
+                                    .maximize = o.maximize};
     for (const DType dtype : {DType::f32, DType::f64}) {
       slices_.clear();
       std::vector<Tensor> gradients;  // alive until the launch
@@ -33,9 +37,11 @@ void SGD::step() {
         }
         const bool first = o.momentum != 0 && !state.momentum_buffer.defined();
         if (first) state.momentum_buffer = zeros_like(parameter);
-        slices_.push_back({.param = parameter.data(), .grad = gradient.data(),
+        slices_.push_back({.param = parameter.data(),
+                           .grad = gradient.data(),
                            .momentum_buffer = o.momentum != 0 ? state.momentum_buffer.data() : nullptr,
-                           .size = parameter.numel(), .first = first});
+                           .size = parameter.numel(),
+                           .first = first});
         gradients.push_back(gradient);
       });
       if (!slices_.empty())

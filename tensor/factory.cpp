@@ -115,8 +115,8 @@ Tensor dense_copy(const Tensor& x) {
 void copy_elements(const Tensor& from, const Tensor& to) {
   if (from.is_meta() || to.is_meta() || from.numel() == 0) return;
   kernel_table(to.device().type, "copy")
-      .copy.copy(Stream{to.device()}, from.dim(), from.shape().data(), from.dtype(), from.data(),
-                 from.strides().data(), to.dtype(), to.data(), to.strides().data());
+      .copy.copy(Stream{to.device()}, from.dim(), from.shape().data(), from.dtype(), from.data(), from.strides().data(),
+                 to.dtype(), to.data(), to.strides().data());
 }
 
 }  // namespace detail

@@ -62,8 +62,8 @@ class TensorView {
   template <class... Index>
   T& operator()(Index... index) const {
     const int64_t at[] = {static_cast<int64_t>(index)..., 0};
-    WEFT_CHECK(static_cast<int>(sizeof...(index)) == shape_.size(), "view", "{} indices for shape {}",
-               sizeof...(index), shape_);
+    WEFT_CHECK(static_cast<int>(sizeof...(index)) == shape_.size(), "view", "{} indices for shape {}", sizeof...(index),
+               shape_);
     int64_t offset = 0;
     for (int d = 0; d < shape_.size(); ++d) {
       WEFT_CHECK(at[d] >= 0 && at[d] < shape_[d], "view", "index {} is out of range in dimension {} of {}", at[d], d,
@@ -76,7 +76,8 @@ class TensorView {
   T* data() const { return data_; }
   // Iteration needs contiguous memory.
   T* begin() const {
-    WEFT_CHECK(strides_ == contiguous_strides(shape_), "view", "iteration needs a contiguous tensor; call contiguous()");
+    WEFT_CHECK(strides_ == contiguous_strides(shape_), "view",
+               "iteration needs a contiguous tensor; call contiguous()");
     return data_;
   }
   T* end() const { return begin() + shape_.numel(); }

@@ -14,8 +14,7 @@ inline DType compute_dtype_of(const Tensor& x, std::string_view op) {
     case DType::f32:
     case DType::f16:
     case DType::bf16: return DType::f32;
-    default:
-      fail(ErrorCode::unsupported, op, "expected a tensor of f64, f32, f16 or bf16, got {}", describe(x));
+    default: fail(ErrorCode::unsupported, op, "expected a tensor of f64, f32, f16 or bf16, got {}", describe(x));
   }
 }
 

@@ -9,11 +9,20 @@ namespace weft {
 namespace {
 
 Conv2dShape shape_of(const Shape& x, const Shape& w, const Conv2dOptions& o) {
-  return {.batch = x[0], .in_channels = x[1], .in_height = x[2], .in_width = x[3],
-          .out_channels = w[0], .kernel_height = w[2], .kernel_width = w[3],
-          .stride_height = o.stride[0], .stride_width = o.stride[1],
-          .padding_height = o.padding[0], .padding_width = o.padding[1],
-          .dilation_height = o.dilation[0], .dilation_width = o.dilation[1], .groups = o.groups};
+  return {.batch = x[0],
+          .in_channels = x[1],
+          .in_height = x[2],
+          .in_width = x[3],
+          .out_channels = w[0],
+          .kernel_height = w[2],
+          .kernel_width = w[3],
+          .stride_height = o.stride[0],
+          .stride_width = o.stride[1],
+          .padding_height = o.padding[0],
+          .padding_width = o.padding[1],
+          .dilation_height = o.dilation[0],
+          .dilation_width = o.dilation[1],
+          .groups = o.groups};
 }
 
 // Convolution is linear in each operand. It, and its two gradients, are each other's gradients, so double backward
@@ -101,10 +110,18 @@ Pooling pooling_of(const char* op, const Tensor& x, const Pool2dOptions& o) {
                o.kernel[at]);
   }
   const auto stride = [&](size_t i) { return o.stride[i] ? o.stride[i] : o.kernel[i]; };
-  Pooling p{.shape = {.planes = x.size(0) * x.size(1), .in_height = x.size(2), .in_width = x.size(3),
-                      .kernel_height = o.kernel[0], .kernel_width = o.kernel[1], .stride_height = stride(0),
-                      .stride_width = stride(1), .padding_height = o.padding[0], .padding_width = o.padding[1],
-                      .dilation_height = o.dilation[0], .dilation_width = o.dilation[1], .ceil_mode = o.ceil_mode,
+  Pooling p{.shape = {.planes = x.size(0) * x.size(1),
+                      .in_height = x.size(2),
+                      .in_width = x.size(3),
+                      .kernel_height = o.kernel[0],
+                      .kernel_width = o.kernel[1],
+                      .stride_height = stride(0),
+                      .stride_width = stride(1),
+                      .padding_height = o.padding[0],
+                      .padding_width = o.padding[1],
+                      .dilation_height = o.dilation[0],
+                      .dilation_width = o.dilation[1],
+                      .ceil_mode = o.ceil_mode,
                       .count_include_pad = o.count_include_pad},
             .output = {}};
   WEFT_CHECK(x.size(2) + 2 * o.padding[0] >= o.dilation[0] * (o.kernel[0] - 1) + 1 &&
@@ -136,10 +153,9 @@ Tensor unpool_max(const Pooling& p, const Shape& input, const Tensor& dy_, const
     kernel_table(dy.device().type, "max_pool2d")
         .conv.max_pool2d_backward(Stream{dy.device()}, dy.dtype(), p.shape, dy.data(), indices.data<int64_t>(),
                                   dx.data());
-  return record("max_pool2d_backward", {dy}, dx,
-                [indices, output = dy.shape()](Node&, const Gradients& g) -> Gradients {
-                  return {pick(g[0], indices, output)};
-                });
+  return record(
+      "max_pool2d_backward", {dy}, dx,
+      [indices, output = dy.shape()](Node&, const Gradients& g) -> Gradients { return {pick(g[0], indices, output)}; });
 }
 
 Tensor pool_mean(const Pooling& p, const Tensor& x);
@@ -186,11 +202,13 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dO
                   WEFT_CHECK(options.stride[i] > 0 && options.padding[i] >= 0 && options.dilation[i] > 0, op,
                              "expected positive strides and dilations and no negative padding; got {}, {}, {}",
                              options.stride[i], options.dilation[i], options.padding[i]);
-                  WEFT_CHECK(image.size(d) + 2 * options.padding[i] >= options.dilation[i] * (weight.size(d) - 1) + 1, op,
-                             "the kernel {} is larger than the padded input {}", describe(weight), describe(x));
+                  WEFT_CHECK(image.size(d) + 2 * options.padding[i] >= options.dilation[i] * (weight.size(d) - 1) + 1,
+                             op, "the kernel {} is larger than the padded input {}", describe(weight), describe(x));
                 }
                 Convolution c{.shape = shape_of(image.shape(), weight.shape(), options),
-                              .input = image.shape(), .weight = weight.shape(), .output = {}};
+                              .input = image.shape(),
+                              .weight = weight.shape(),
+                              .output = {}};
                 c.output = {image.size(0), weight.size(0), c.shape.out_height(), c.shape.out_width()};
                 return convolve(c, image, weight, bias);
               }),

@@ -27,9 +27,10 @@ Tensor dropout(const Tensor& x, double p, bool training) {
       for (int64_t i = begin; i < end;) {
         const uint64_t element = first + static_cast<uint64_t>(i);
         const uint64_t block = element / 4;
-        const auto words = philox4x32_10(
-            {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), stream.step, op}, key);
-        for (size_t lane = element % 4; lane < 4 && i < end; ++lane, ++i) out[i] = words[lane] >= threshold ? 1.0f : 0.0f;
+        const auto words =
+            philox4x32_10({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), stream.step, op}, key);
+        for (size_t lane = element % 4; lane < 4 && i < end; ++lane, ++i)
+          out[i] = words[lane] >= threshold ? 1.0f : 0.0f;
       }
     });
   }

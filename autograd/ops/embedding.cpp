@@ -19,15 +19,14 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_in
   Tensor y = empty(shape, weight.options());
   if (!y.is_meta())
     kernel_table(weight.device().type, op)
-        .embedding.forward(Stream{weight.device()}, weight.dtype(), table.data(), places.data<int64_t>(), y.data(), rows,
-                           count, width);
+        .embedding.forward(Stream{weight.device()}, weight.dtype(), table.data(), places.data<int64_t>(), y.data(),
+                           rows, count, width);
   return record(op, {table}, y, [=, places = Saved(places)](Node& node, const Gradients& dy) -> Gradients {
     const Tensor at = places.get(node);
     if (GradMode::enabled()) {
       const Tensor flat = at.reshape({rows});
       const Tensor gradient = dy[0].reshape({rows, width});
-      const Tensor counted =
-          padding_index < 0 ? gradient : where(ne(flat, padding_index).unsqueeze(1), gradient, 0.0);
+      const Tensor counted = padding_index < 0 ? gradient : where(ne(flat, padding_index).unsqueeze(1), gradient, 0.0);
       return {index_add(zeros({count, width}, dy[0].options()), 0, flat, counted)};
     }
     const bool wide = dy[0].dtype() == DType::f64;

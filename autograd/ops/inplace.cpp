@@ -57,9 +57,10 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
   const Tensor fitted = source.shape() == shape() ? source : source.expand(shape());
   const auto record_inputs = std::vector<Tensor>{*this, fitted};
   if (recorded)
-    record_in_place("copy_", record_inputs, *this, [from = source.dtype()](Node& node, const Gradients& dy) -> Gradients {
-      return {node.needs_input_grad(0) ? zeros_like(dy[0]) : Tensor(), dy[0].to(from)};
-    });
+    record_in_place("copy_", record_inputs, *this,
+                    [from = source.dtype()](Node& node, const Gradients& dy) -> Gradients {
+                      return {node.needs_input_grad(0) ? zeros_like(dy[0]) : Tensor(), dy[0].to(from)};
+                    });
   if (fitted.defined() && fitted.storage() == storage()) {
     overwrite("copy_", *this, [&] { return fitted.detach().clone(); });  // may overlap
   } else {
@@ -85,12 +86,11 @@ const Tensor& Tensor::fill_(double value) const {
 const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
   const bool recorded = detail::begin_in_place("add_", *this, {other});
   if (recorded)
-    record_in_place("add_", {*this, other}, *this,
-                    [alpha, shape = other.shape()](Node& node, const Gradients& dy) -> Gradients {
-                      return {dy[0], node.needs_input_grad(1)
-                                         ? detail::sum_to(alpha == 1 ? dy[0] : mul(dy[0], alpha), shape)
-                                         : Tensor()};
-                    });
+    record_in_place(
+        "add_", {*this, other}, *this, [alpha, shape = other.shape()](Node& node, const Gradients& dy) -> Gradients {
+          return {dy[0],
+                  node.needs_input_grad(1) ? detail::sum_to(alpha == 1 ? dy[0] : mul(dy[0], alpha), shape) : Tensor()};
+        });
   if (!is_meta() && writes_directly(*this, other))
     run_directly(alpha == 1 ? PointwiseOp::add : PointwiseOp::add_scaled, *this, other, alpha);
   else if (!is_meta())

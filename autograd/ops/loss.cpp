@@ -24,8 +24,7 @@ Tensor composite_rows(const Tensor& logits, const Tensor& target, const CrossEnt
   const Tensor counts = ne(target, options.ignore_index);
   const Tensor safe = where(counts, target, int64_t{0});
   const Tensor log_p = log_softmax(logits, 1);
-  const Tensor weight =
-      options.weight.defined() ? options.weight : ones({logits.size(1)}, logits.options());
+  const Tensor weight = options.weight.defined() ? options.weight : ones({logits.size(1)}, logits.options());
   const double s = options.label_smoothing;
   const Tensor picked = gather(log_p, 1, safe.unsqueeze(1)).squeeze(1) * index_select(weight, 0, safe);
   Tensor loss = -picked * (1 - s);
@@ -83,8 +82,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyLos
   Shape expected = logits.shape();
   WEFT_CHECK(logits.dim() >= 2, kName, "expected logits [N, C, …], got {}", describe(logits));
   expected.erase(1);
-  WEFT_CHECK(target.shape() == expected, kName, "logits {} need targets of shape {}, got {}", describe(logits), expected,
-             describe(target));
+  WEFT_CHECK(target.shape() == expected, kName, "logits {} need targets of shape {}, got {}", describe(logits),
+             expected, describe(target));
   WEFT_CHECK(!options.weight.defined() || options.weight.shape() == Shape({logits.size(1)}), kName,
              "expected a weight of shape [{}], got {}", logits.size(1), describe(options.weight));
   if (const DType compute = detail::compute_dtype_of(logits, kName); compute != logits.dtype())
@@ -101,7 +100,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyLos
     rows = logits.permute(order).reshape({target.numel(), logits.size(1)});
   }
   Tensor total_weight;
-  const Tensor loss = fused_rows(rows.contiguous(), target.reshape({target.numel()}).contiguous(), options, total_weight);
+  const Tensor loss =
+      fused_rows(rows.contiguous(), target.reshape({target.numel()}).contiguous(), options, total_weight);
   switch (options.reduction) {
     case LossReduction::none: return loss.reshape(expected);
     case LossReduction::sum: return sum(loss);

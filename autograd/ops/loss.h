@@ -7,9 +7,9 @@ namespace weft {
 enum class LossReduction { none, mean, sum };
 
 struct CrossEntropyLossOptions {
-  Tensor weight = {};            // [classes]: a factor for each class
-  int64_t ignore_index = -100;   // targets of this value count for nothing
-  double label_smoothing = 0;    // in [0, 1): this part of the target is spread over all classes
+  Tensor weight = {};           // [classes]: a factor for each class
+  int64_t ignore_index = -100;  // targets of this value count for nothing
+  double label_smoothing = 0;   // in [0, 1): this part of the target is spread over all classes
   LossReduction reduction = LossReduction::mean;
 };
 

@@ -89,7 +89,7 @@ Tensor logical_and(const Operand& a, const Operand& b);
 Tensor logical_or(const Operand& a, const Operand& b);
 
 // Three inputs.
-Tensor where(const Tensor& condition, const Operand& yes, const Operand& no);  // condition: bool
+Tensor where(const Tensor& condition, const Operand& yes, const Operand& no);            // condition: bool
 Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, double value = 1);  // a + value · b · c
 Tensor addcdiv(const Operand& a, const Operand& b, const Operand& c, double value = 1);  // a + value · b / c
 

@@ -25,7 +25,9 @@ Tensor along(const char* name, const Tensor& input, int64_t dim_, bool log) {
   const Extent e = extent_of(x, dim);
   Tensor y = empty_like(x);
 
-  if (!x.is_meta() && x.numel() > 0) kernel_table(x.device().type, name).softmax.forward(Stream{x.device()}, x.dtype(), x.data(), y.data(), e.outer, e.size, e.inner, log);
+  if (!x.is_meta() && x.numel() > 0)
+    kernel_table(x.device().type, name)
+        .softmax.forward(Stream{x.device()}, x.dtype(), x.data(), y.data(), e.outer, e.size, e.inner, log);
   if (!any_requires_grad({x})) return y;
   return record(name, {x}, y, [=, y = Saved::output(y)](Node& node, const Gradients& dy) -> Gradients {
     const Tensor result = y.get(node);
@@ -36,8 +38,9 @@ Tensor along(const char* name, const Tensor& input, int64_t dim_, bool log) {
     const Tensor dense = dy[0].contiguous();
     Tensor dx = empty_like(dense);
     if (!dx.is_meta() && dx.numel() > 0)
-      kernel_table(dx.device().type, name).softmax.backward(Stream{dx.device()}, dx.dtype(), result.data(), dense.data(), dx.data(), e.outer, e.size, e.inner,
-                       log);
+      kernel_table(dx.device().type, name)
+          .softmax.backward(Stream{dx.device()}, dx.dtype(), result.data(), dense.data(), dx.data(), e.outer, e.size,
+                            e.inner, log);
     return {dx};
   });
 }

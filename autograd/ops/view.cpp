@@ -64,9 +64,10 @@ Tensor embed(const Tensor& dy, const Shape& shape, const std::function<Tensor(co
 }
 
 Tensor record_part(const char* name, const Tensor& x, Tensor y, std::function<Tensor(const Tensor&)> view) {
-  return record(name, {x}, std::move(y), [shape = x.shape(), view = std::move(view)](Node&, const Gradients& dy) -> Gradients {
-    return {embed(dy[0], shape, view)};
-  });
+  return record(name, {x}, std::move(y),
+                [shape = x.shape(), view = std::move(view)](Node&, const Gradients& dy) -> Gradients {
+                  return {embed(dy[0], shape, view)};
+                });
 }
 
 }  // namespace
@@ -168,10 +169,9 @@ Tensor expand(const Tensor& x, const Shape& asked) {
                "{} does not expand to {}: dimension {} has size {}", describe(x), asked, d, own < 0 ? 1 : x.size(own));
     strides[d] = own < 0 || x.size(own) != shape[d] ? 0 : x.stride(own);
   }
-  return record("expand", {x}, x.alias(shape, strides, x.offset()),
-                [before = x.shape()](Node&, const Gradients& dy) -> Gradients {
-                  return {detail::sum_to(dy[0], before)};
-                });
+  return record(
+      "expand", {x}, x.alias(shape, strides, x.offset()),
+      [before = x.shape()](Node&, const Gradients& dy) -> Gradients { return {detail::sum_to(dy[0], before)}; });
 }
 
 Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step) {

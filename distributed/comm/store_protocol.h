@@ -65,7 +65,8 @@ class Writer {
   }
 
  private:
-  template <class T> Writer& integer(T value) {
+  template <class T>
+  Writer& integer(T value) {
     for (std::size_t i = 0; i < sizeof(T); ++i)
       frame_.push_back(static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * i)));
     return *this;
@@ -93,7 +94,8 @@ class Reader {
   std::size_t left() const { return rest_.size(); }
 
  private:
-  template <class T> T integer() {
+  template <class T>
+  T integer() {
     if (rest_.size() < sizeof(T)) valid_ = false;
     if (!valid_) return 0;
     std::uint64_t value = 0;

@@ -141,6 +141,7 @@ class DistributedDataParallel::Reducer {
 
   void before_forward() {
     if (!GradMode::enabled() || in_backward_) return;  // evaluation, or a checkpoint that runs forward again
+    wait_for_left_over();
     forward_synced = require_sync;
     if (!require_sync) return;
     if (order_known_ && !rebuilt_) rebuild_buckets();
@@ -153,6 +154,11 @@ class DistributedDataParallel::Reducer {
       works.push_back(group_.broadcast(*slot, 0));
     }
     for (const Work& work : works) work.wait();
+  }
+
+  // A backward that threw leaves reductions on their way; the next gradients must not be written under them.
+  void wait_for_left_over() {
+    for (Bucket& bucket : buckets_) std::exchange(bucket.work, Work()).wait();
   }
 
   void start_backward() {
@@ -169,10 +175,8 @@ class DistributedDataParallel::Reducer {
       arrival_.clear();
       order_known_ = false;
     }
-    for (Bucket& bucket : buckets_) {
-      std::exchange(bucket.work, Work()).wait();  // left over by a backward that threw
-      bucket.pending = bucket.members.size();
-    }
+    wait_for_left_over();
+    for (Bucket& bucket : buckets_) bucket.pending = bucket.members.size();
   }
 
   void gradient_ready(size_t index) {

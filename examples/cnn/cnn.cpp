@@ -10,9 +10,9 @@ struct Cnn : nn::Module<Cnn> {
   nn::Conv2d conv1{this, "conv1", {.in = 1, .out = 16, .kernel = {3, 3}, .padding = {1, 1}}};
   nn::Conv2d conv2{this, "conv2", {.in = 16, .out = 32, .kernel = {3, 3}, .padding = {1, 1}}};
   nn::Linear fc{this, "fc", {.in = 32 * 2 * 2, .out = 10}};
-  Tensor forward(const Tensor& x) {                  // [N, 1, 8, 8]
-    Tensor h = max_pool2d(relu(conv1(x)));           // [N, 16, 4, 4]
-    h = max_pool2d(relu(conv2(h)));                  // [N, 32, 2, 2]
+  Tensor forward(const Tensor& x) {         // [N, 1, 8, 8]
+    Tensor h = max_pool2d(relu(conv1(x)));  // [N, 16, 4, 4]
+    h = max_pool2d(relu(conv2(h)));         // [N, 32, 2, 2]
     return fc(h.flatten(1));
   }
 };

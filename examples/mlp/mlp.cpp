@@ -32,8 +32,8 @@ int main() try {
     double total = 0;
     for (auto [x, y] : loader) {
       Tensor loss = nn::cross_entropy(net(x), y);
-      loss.backward();   // gradients of all parameters
-      opt.step();        // parameters move against them
+      loss.backward();  // gradients of all parameters
+      opt.step();       // parameters move against them
       opt.zero_grad();
       total += loss.item();
     }

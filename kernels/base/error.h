@@ -20,11 +20,11 @@ enum class ErrorCode {
   corrupt_data,      // a file or message that does not keep its format
   io,                // the operating system refused a read, write, socket …
   out_of_memory,
-  unsupported,       // valid, but not available for this dtype, device or build
-  mismatch,          // ranks disagree about a collective
-  timeout,           // another rank did not answer in time
-  peer_lost,         // another rank has gone
-  internal,          // a broken promise of the library itself: please report
+  unsupported,  // valid, but not available for this dtype, device or build
+  mismatch,     // ranks disagree about a collective
+  timeout,      // another rank did not answer in time
+  peer_lost,    // another rank has gone
+  internal,     // a broken promise of the library itself: please report
 };
 
 class Error : public std::runtime_error {
@@ -48,8 +48,8 @@ template <class... Args>
 }  // namespace weft
 
 // Throws invalid_argument unless `condition` holds. The text is formatted only then.
-#define WEFT_CHECK(condition, op, ...)                                              \
-  do {                                                                              \
-    if (!(condition)) [[unlikely]]                                                  \
-      ::weft::fail(::weft::ErrorCode::invalid_argument, (op), __VA_ARGS__);         \
+#define WEFT_CHECK(condition, op, ...)                                      \
+  do {                                                                      \
+    if (!(condition)) [[unlikely]]                                          \
+      ::weft::fail(::weft::ErrorCode::invalid_argument, (op), __VA_ARGS__); \
   } while (false)

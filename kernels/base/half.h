@@ -76,8 +76,7 @@ struct Half {
   uint16_t bits = 0;
   constexpr Half() = default;
   constexpr explicit Half(float value)
-      : bits(static_cast<uint16_t>(
-            detail::encode_small_float<5, 10>(value, 0x7bff, 0x7c00, 0x7c00, 0x7e00))) {}
+      : bits(static_cast<uint16_t>(detail::encode_small_float<5, 10>(value, 0x7bff, 0x7c00, 0x7c00, 0x7e00))) {}
   constexpr operator float() const { return detail::decode_small_float<5, 10>(bits, true, 0); }
   static constexpr Half from_bits(uint16_t bits) {
     Half h;

@@ -30,8 +30,7 @@ struct Layout {
       if (sizes[at] == 1) continue;
       bool joined = result.ndim > 0;
       const auto last = static_cast<size_t>(result.ndim - 1);
-      for (size_t k = 0; joined && k < operands; ++k)
-        joined = result.strides[k][last] == strides[k][at] * sizes[at];
+      for (size_t k = 0; joined && k < operands; ++k) joined = result.strides[k][last] == strides[k][at] * sizes[at];
       if (joined) {
         result.sizes[last] *= sizes[at];
         for (size_t k = 0; k < operands; ++k) result.strides[k][last] = strides[k][at];
@@ -75,9 +74,7 @@ struct Layout {
     return total;
   }
   int64_t row_size() const { return sizes[static_cast<size_t>(ndim - 1)]; }
-  int64_t row_stride(int operand) const {
-    return strides[static_cast<size_t>(operand)][static_cast<size_t>(ndim - 1)];
-  }
+  int64_t row_stride(int operand) const { return strides[static_cast<size_t>(operand)][static_cast<size_t>(ndim - 1)]; }
 };
 
 }  // namespace weft

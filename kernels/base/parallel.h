@@ -28,8 +28,7 @@ void parallel_for(int64_t total, int64_t tile, F&& f) {
   if (total <= tile) return f(int64_t{0}, total);
   using Function = std::remove_reference_t<F>;
   detail::run_tiles(
-      total, tile,
-      [](void* context, int64_t begin, int64_t end) { (*static_cast<Function*>(context))(begin, end); },
+      total, tile, [](void* context, int64_t begin, int64_t end) { (*static_cast<Function*>(context))(begin, end); },
       const_cast<void*>(static_cast<const void*>(std::addressof(f))));
 }
 

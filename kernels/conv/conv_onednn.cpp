@@ -229,7 +229,8 @@ PlanPtr find_plan(Pass pass, const Conv2dShape& s, int64_t images, bool with_bia
 int64_t images_per_tile(const Conv2dShape& s) {
   const double out_elements = static_cast<double>(s.out_channels) * s.out_height() * s.out_width();
   const double in_elements = static_cast<double>(s.in_channels) * s.in_height * s.in_width;
-  const double flops = 2 * out_elements * (s.in_channels / s.groups) * s.kernel_height * s.kernel_width;
+  const int64_t filter_elements = s.in_channels / s.groups * s.kernel_height * s.kernel_width;
+  const double flops = 2 * out_elements * static_cast<double>(filter_elements);
   const double images = std::min(8e6 / flops, 1e6 / (sizeof(float) * (in_elements + out_elements)));
   return std::clamp(static_cast<int64_t>(images), int64_t{1}, (s.batch + 1) / 2);
 }

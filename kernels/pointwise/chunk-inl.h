@@ -30,13 +30,19 @@ HWY_INLINE Functor functor_from(const double* parameters) {
 template <int arity, int input, class Functor, class V>
 HWY_INLINE V apply(const Functor& f, const V* in) {
   if constexpr (input < 0) {
-    if constexpr (arity == 1) return f.fwd(in[0]);
-    else if constexpr (arity == 2) return f.fwd(in[0], in[1]);
-    else return f.fwd(in[0], in[1], in[2]);
+    if constexpr (arity == 1)
+      return f.fwd(in[0]);
+    else if constexpr (arity == 2)
+      return f.fwd(in[0], in[1]);
+    else
+      return f.fwd(in[0], in[1], in[2]);
   } else {
-    if constexpr (arity == 1) return f.template bwd<input>(in[0], in[1], in[2]);
-    else if constexpr (arity == 2) return f.template bwd<input>(in[0], in[1], in[2], in[3]);
-    else return f.template bwd<input>(in[0], in[1], in[2], in[3], in[4]);
+    if constexpr (arity == 1)
+      return f.template bwd<input>(in[0], in[1], in[2]);
+    else if constexpr (arity == 2)
+      return f.template bwd<input>(in[0], in[1], in[2], in[3]);
+    else
+      return f.template bwd<input>(in[0], in[1], in[2], in[3], in[4]);
   }
 }
 

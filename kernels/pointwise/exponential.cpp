@@ -16,7 +16,8 @@ namespace weft::HWY_NAMESPACE {
 cpu::ChunkFunction exponential_of(PointwiseOp op, PointwisePass pass, DType compute) {
   switch (op) {
 #define WEFT_FAMILY_exponential(op, Functor, arity, rule) \
-  case PointwiseOp::op: return chunk_of<Functor, arity, Rule::rule>(pass, compute);
+  case PointwiseOp::op:                                   \
+    return chunk_of<Functor, arity, Rule::rule>(pass, compute);
 #include "kernels/pointwise/families.h"
 #undef WEFT_FAMILY_exponential
     default: return nullptr;

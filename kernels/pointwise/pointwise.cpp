@@ -16,7 +16,8 @@ constexpr int64_t kChunk = 512;     // elements converted or gathered at a time,
 ChunkFunction chunk_function(PointwiseOp op, PointwisePass pass, DType compute) {
   switch (op) {
 #define WEFT_POINTWISE(op, Functor, family, ...) \
-  case PointwiseOp::op: return family##_chunk(PointwiseOp::op, pass, compute);
+  case PointwiseOp::op:                          \
+    return family##_chunk(PointwiseOp::op, pass, compute);
 #include "kernels/pointwise/pointwise.def"
 #undef WEFT_POINTWISE
   }
@@ -83,9 +84,8 @@ void run(Stream, PointwiseOp op, PointwisePass pass, const PointwiseArguments& a
     return at;
   };
   if (rows == 1) {
-    parallel_for(row_size, kTile, [&](int64_t begin, int64_t end) {
-      run_row(function, args, start({}, begin), end - begin);
-    });
+    parallel_for(row_size, kTile,
+                 [&](int64_t begin, int64_t end) { run_row(function, args, start({}, begin), end - begin); });
     return;
   }
   parallel_for(rows, std::max<int64_t>(1, kTile / row_size), [&](int64_t begin, int64_t end) {

@@ -5,8 +5,7 @@
 
 namespace weft::nn {
 
-Embedding::Embedding(ModuleBase* parent, std::string name, EmbeddingOptions options)
-    : Module(parent, std::move(name)) {
+Embedding::Embedding(ModuleBase* parent, std::string name, EmbeddingOptions options) : Module(parent, std::move(name)) {
   register_parameter("weight", weight, empty({options.count, options.dim}, options.dtype));
   init::normal_(weight, 0, options.init_std);
 }

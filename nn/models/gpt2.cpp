@@ -11,10 +11,10 @@ namespace {
 int64_t inner_size(const GPT2Config& config) { return config.n_inner > 0 ? config.n_inner : 4 * config.n_embd; }
 
 const GPT2Config& checked(const GPT2Config& config) {
-  WEFT_CHECK(config.vocab_size > 0 && config.n_positions > 0 && config.n_embd > 0 && config.n_layer >= 0 &&
-                 config.n_head > 0,
-             "GPT2", "sizes must be positive: vocab {}, positions {}, width {}, layers {}, heads {}", config.vocab_size,
-             config.n_positions, config.n_embd, config.n_layer, config.n_head);
+  WEFT_CHECK(
+      config.vocab_size > 0 && config.n_positions > 0 && config.n_embd > 0 && config.n_layer >= 0 && config.n_head > 0,
+      "GPT2", "sizes must be positive: vocab {}, positions {}, width {}, layers {}, heads {}", config.vocab_size,
+      config.n_positions, config.n_embd, config.n_layer, config.n_head);
   WEFT_CHECK(config.n_embd % config.n_head == 0, "GPT2", "width {} is not a multiple of {} heads", config.n_embd,
              config.n_head);
   return config;
@@ -38,8 +38,7 @@ Tensor GPT2Attention::forward(const Tensor& x) {
   const auto by_head = [&](const Tensor& t) {
     return t.reshape({batch, time, heads_, width / heads_}).transpose(1, 2);
   };
-  const Tensor y =
-      scaled_dot_product_attention(by_head(qkv[0]), by_head(qkv[1]), by_head(qkv[2]), {.causal = true});
+  const Tensor y = scaled_dot_product_attention(by_head(qkv[0]), by_head(qkv[1]), by_head(qkv[2]), {.causal = true});
   return resid_dropout(c_proj(y.transpose(1, 2).reshape({batch, time, width})));
 }
 

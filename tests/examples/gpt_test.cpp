@@ -190,8 +190,8 @@ TEST_F(Gpt, AKilledRunGoesOnFromItsLastSave) {
 TEST_F(Gpt, ASaveOfTwoRanksGoesOnOnThree) {
   const std::vector<std::string> whole = train_on(1);
   train_on(2, {"--steps", "30"});
-  const auto result = run(on_ranks(
-      3, train_command(folder_.path(), {"--loss-log", folder_ / "loss.txt", "--resume", folder_ / "out"})));
+  const auto result = run(
+      on_ranks(3, train_command(folder_.path(), {"--loss-log", folder_ / "loss.txt", "--resume", folder_ / "out"})));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   // Rank 2 was not there when the state was saved: it says so, and goes on.
   EXPECT_NE(result.err.find("[rank 2] weft warning: load_state: rank 2 goes on"), std::string::npos) << result.err;

@@ -88,9 +88,12 @@ struct Where {
   }
   template <int input, class V>
   HWY_INLINE V bwd(V a, V b, V c, V y, V dy) const {
-    if constexpr (input == 0) return 0 * dy;  // a condition has no gradient
-    else if constexpr (input == 1) return select(a != 0, dy, 0);
-    else return select(a != 0, 0, dy);
+    if constexpr (input == 0)
+      return 0 * dy;  // a condition has no gradient
+    else if constexpr (input == 1)
+      return select(a != 0, dy, 0);
+    else
+      return select(a != 0, 0, dy);
   }
 };
 

@@ -81,8 +81,10 @@ struct Pow {
   }
   template <int input, class V>
   HWY_INLINE V bwd(V a, V b, V y, V dy) const {
-    if constexpr (input == 0) return select(b == 0, 0, dy * b * pow(a, b - 1));
-    else return select(both(a == 0, b >= 0), 0, dy * y * log(a));
+    if constexpr (input == 0)
+      return select(b == 0, 0, dy * b * pow(a, b - 1));
+    else
+      return select(both(a == 0, b >= 0), 0, dy * y * log(a));
   }
 };
 struct Sin {
