@@ -114,7 +114,7 @@ void train(const TrainSettings& s, ProcessGroup group) {
   }
   const auto save = [&, &model = model] {  // clang 14 captures no structured binding otherwise
     accelerator.save_state(s.out / "state");
-    accelerator.save_model(model, s.out);
+    accelerator.save_model(gpt, s.out);
     if (accelerator.is_main_process()) save_config(s.out, config, corpus.vocabulary);
   };
 
