@@ -112,7 +112,7 @@ void train(const TrainSettings& s, ProcessGroup group) {
     WEFT_CHECK(step <= s.steps, "gpt", "{} has taken {} steps already, more than --steps {}", s.resume.string(), step,
                s.steps);
   }
-  const auto save = [&, &model = model] {  // clang 14 captures no structured binding otherwise
+  const auto save = [&] {
     accelerator.save_state(s.out / "state");
     accelerator.save_model(gpt, s.out);
     if (accelerator.is_main_process()) save_config(s.out, config, corpus.vocabulary);
