@@ -112,7 +112,7 @@ void write_json(const Tree& tree, int indent, int depth, std::string& out) {
   const auto new_line = [&](int level) {
     if (indent < 0) return;
     out += '\n';
-    out.append(static_cast<size_t>(indent * level), ' ');
+    out.append(static_cast<size_t>(indent) * static_cast<size_t>(level), ' ');
   };
   switch (tree.kind()) {
     case Tree::Kind::null: out += "null"; return;
