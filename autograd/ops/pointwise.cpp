@@ -202,62 +202,21 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 
 }  // namespace detail
 
-#define WEFT_UNARY_FUNCTION(op) \
+// The plain functions.
+#define WEFT_DEFINE_plain(op, arity) WEFT_DEFINE_PLAIN_##arity(op)
+#define WEFT_DEFINE_own(op, arity)
+#define WEFT_DEFINE_PLAIN_1(op) \
   Tensor op(const Tensor& x) { return unary(op##_info, x); }
-WEFT_UNARY_FUNCTION(neg)
-WEFT_UNARY_FUNCTION(square)
-WEFT_UNARY_FUNCTION(reciprocal)
-WEFT_UNARY_FUNCTION(abs)
-WEFT_UNARY_FUNCTION(sign)
-WEFT_UNARY_FUNCTION(floor)
-WEFT_UNARY_FUNCTION(ceil)
-WEFT_UNARY_FUNCTION(round)
-WEFT_UNARY_FUNCTION(trunc)
-WEFT_UNARY_FUNCTION(exp)
-WEFT_UNARY_FUNCTION(expm1)
-WEFT_UNARY_FUNCTION(log)
-WEFT_UNARY_FUNCTION(log1p)
-WEFT_UNARY_FUNCTION(sqrt)
-WEFT_UNARY_FUNCTION(rsqrt)
-WEFT_UNARY_FUNCTION(sin)
-WEFT_UNARY_FUNCTION(cos)
-WEFT_UNARY_FUNCTION(erf)
-WEFT_UNARY_FUNCTION(relu)
-WEFT_UNARY_FUNCTION(sigmoid)
-WEFT_UNARY_FUNCTION(tanh)
-WEFT_UNARY_FUNCTION(gelu)
-WEFT_UNARY_FUNCTION(gelu_tanh)
-WEFT_UNARY_FUNCTION(silu)
-WEFT_UNARY_FUNCTION(isnan)
-WEFT_UNARY_FUNCTION(isfinite)
-WEFT_UNARY_FUNCTION(logical_not)
-#undef WEFT_UNARY_FUNCTION
+#define WEFT_DEFINE_PLAIN_2(op) \
+  Tensor op(const Operand& a, const Operand& b) { return apply(op##_info, {&a, &b}); }
+#define WEFT_POINTWISE(op, Functor, family, arity, rule, saves, low, high, call) WEFT_DEFINE_##call(op, arity)
+#include "kernels/pointwise/pointwise.def"
+#undef WEFT_POINTWISE
 
 Tensor leaky_relu(const Tensor& x, double negative_slope) { return unary(leaky_relu_info, x, {negative_slope}); }
 Tensor elu(const Tensor& x, double alpha) { return unary(elu_info, x, {alpha}); }
 Tensor softplus(const Tensor& x, double beta, double threshold) { return unary(softplus_info, x, {beta, threshold}); }
 Tensor clamp(const Tensor& x, double low, double high) { return unary(clamp_info, x, {low, high}); }
-
-#define WEFT_BINARY_FUNCTION(op) \
-  Tensor op(const Operand& a, const Operand& b) { return apply(op##_info, {&a, &b}); }
-WEFT_BINARY_FUNCTION(mul)
-WEFT_BINARY_FUNCTION(div)
-WEFT_BINARY_FUNCTION(floor_divide)
-WEFT_BINARY_FUNCTION(trunc_divide)
-WEFT_BINARY_FUNCTION(remainder)
-WEFT_BINARY_FUNCTION(fmod)
-WEFT_BINARY_FUNCTION(pow)
-WEFT_BINARY_FUNCTION(maximum)
-WEFT_BINARY_FUNCTION(minimum)
-WEFT_BINARY_FUNCTION(eq)
-WEFT_BINARY_FUNCTION(ne)
-WEFT_BINARY_FUNCTION(lt)
-WEFT_BINARY_FUNCTION(le)
-WEFT_BINARY_FUNCTION(gt)
-WEFT_BINARY_FUNCTION(ge)
-WEFT_BINARY_FUNCTION(logical_and)
-WEFT_BINARY_FUNCTION(logical_or)
-#undef WEFT_BINARY_FUNCTION
 
 Tensor add(const Operand& a, const Operand& b, double alpha) {
   return alpha == 1 ? apply(add_info, {&a, &b}) : apply(add_scaled_info, {&a, &b}, {alpha});

@@ -33,62 +33,29 @@ class Operand {
   bool is_whole_ = false;
 };
 
-// One input.
-Tensor neg(const Tensor& x);
-Tensor square(const Tensor& x);
-Tensor reciprocal(const Tensor& x);  // 1 / x
-Tensor abs(const Tensor& x);
-Tensor sign(const Tensor& x);
-Tensor floor(const Tensor& x);
-Tensor ceil(const Tensor& x);
-Tensor round(const Tensor& x);  // ties to even
-Tensor trunc(const Tensor& x);
-Tensor exp(const Tensor& x);
-Tensor expm1(const Tensor& x);  // exp(x) - 1
-Tensor log(const Tensor& x);
-Tensor log1p(const Tensor& x);  // log(1 + x)
-Tensor sqrt(const Tensor& x);
-Tensor rsqrt(const Tensor& x);  // 1 / sqrt(x)
-Tensor sin(const Tensor& x);
-Tensor cos(const Tensor& x);
-Tensor erf(const Tensor& x);
-Tensor relu(const Tensor& x);
+// The plain functions of kernels/pointwise/pointwise.def, with one input or two:
+//   Tensor exp(const Tensor& x);
+//   Tensor maximum(const Operand& a, const Operand& b);
+#define WEFT_DECLARE_plain(op, arity) WEFT_DECLARE_PLAIN_##arity(op)
+#define WEFT_DECLARE_own(op, arity)
+#define WEFT_DECLARE_PLAIN_1(op) Tensor op(const Tensor& x);
+#define WEFT_DECLARE_PLAIN_2(op) Tensor op(const Operand& a, const Operand& b);
+#define WEFT_POINTWISE(op, Functor, family, arity, result, saves, low, high, call) WEFT_DECLARE_##call(op, arity)
+#include "kernels/pointwise/pointwise.def"
+#undef WEFT_POINTWISE
+#undef WEFT_DECLARE_plain
+#undef WEFT_DECLARE_own
+#undef WEFT_DECLARE_PLAIN_1
+#undef WEFT_DECLARE_PLAIN_2
+
+// Those with parameters.
 Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
 Tensor elu(const Tensor& x, double alpha = 1);
-Tensor sigmoid(const Tensor& x);
-Tensor tanh(const Tensor& x);
-Tensor gelu(const Tensor& x);       // x · Φ(x)
-Tensor gelu_tanh(const Tensor& x);  // GPT-2's approximation of it
-Tensor silu(const Tensor& x);       // x · sigmoid(x)
 Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20);
 Tensor clamp(const Tensor& x, double low, double high = std::numeric_limits<double>::infinity());
-Tensor isnan(const Tensor& x);
-Tensor isfinite(const Tensor& x);
-Tensor logical_not(const Tensor& x);
-
-// Two inputs.
 Tensor add(const Operand& a, const Operand& b, double alpha = 1);  // a + alpha · b
 Tensor sub(const Operand& a, const Operand& b, double alpha = 1);
-Tensor mul(const Operand& a, const Operand& b);
-Tensor div(const Operand& a, const Operand& b);  // true division: integers give f32
-Tensor floor_divide(const Operand& a, const Operand& b);
-Tensor trunc_divide(const Operand& a, const Operand& b);
-Tensor remainder(const Operand& a, const Operand& b);  // the sign is the divisor's
-Tensor fmod(const Operand& a, const Operand& b);       // the sign is the dividend's
-Tensor pow(const Operand& a, const Operand& b);
-Tensor maximum(const Operand& a, const Operand& b);  // NaN wins
-Tensor minimum(const Operand& a, const Operand& b);
-Tensor lerp(const Operand& a, const Operand& b, double weight);  // a + weight · (b - a)
-Tensor eq(const Operand& a, const Operand& b);
-Tensor ne(const Operand& a, const Operand& b);
-Tensor lt(const Operand& a, const Operand& b);
-Tensor le(const Operand& a, const Operand& b);
-Tensor gt(const Operand& a, const Operand& b);
-Tensor ge(const Operand& a, const Operand& b);
-Tensor logical_and(const Operand& a, const Operand& b);
-Tensor logical_or(const Operand& a, const Operand& b);
-
-// Three inputs.
+Tensor lerp(const Operand& a, const Operand& b, double weight);                          // a + weight · (b - a)
 Tensor where(const Tensor& condition, const Operand& yes, const Operand& no);            // condition: bool
 Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, double value = 1);  // a + value · b · c
 Tensor addcdiv(const Operand& a, const Operand& b, const Operand& c, double value = 1);  // a + value · b / c

@@ -54,7 +54,7 @@ TensorFunction on_list(F f) {
 }
 
 const OpCase kCases[] = {
-#define WEFT_POINTWISE(op, Functor, family, arity, rule, saves, low, high) \
+#define WEFT_POINTWISE(op, Functor, family, arity, rule, saves, low, high, call) \
   {#op, arity, Rule::rule, low, high, on_list<arity>([](const auto&... in) { return api::op(in...); })},
 #include "kernels/pointwise/pointwise.def"
 #undef WEFT_POINTWISE
