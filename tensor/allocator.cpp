@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <bit>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -45,15 +44,6 @@ void* from_system(int64_t size) {
 
 namespace detail {
 
-int64_t block_size(int64_t bytes) {
-  if (bytes <= 512) return (bytes + 63) / 64 * 64;
-  // Four classes an octave: at most a quarter is wasted.
-  const int64_t step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes))) / 4;
-  int64_t size = (bytes + step - 1) / step * step;
-  if (size >= kHugePage) size = (size + kHugePage - 1) / kHugePage * kHugePage;
-  return size;
-}
-
 void* allocate_block(int64_t bytes) {
   if (bytes > (int64_t{1} << 60)) fail(ErrorCode::out_of_memory, "allocate", "{} bytes cannot be allocated", bytes);
   const int64_t size = block_size(bytes);
@@ -92,17 +82,20 @@ void free_block(void* data, int64_t bytes) noexcept {
 
 }  // namespace detail
 
-MemoryStats memory_stats() {
+MemoryStats memory_stats(Device device) {
+  if (device.type != DeviceType::cpu) return detail::device_memory_stats(device);
   std::lock_guard lock(cache().mutex);
   return cache().stats;
 }
 
-void reset_peak_memory_stats() {
+void reset_peak_memory_stats(Device device) {
+  if (device.type != DeviceType::cpu) return detail::reset_peak_device_memory_stats(device);
   std::lock_guard lock(cache().mutex);
   cache().stats.peak = cache().stats.current;
 }
 
-void empty_cache() {
+void empty_cache(Device device) {
+  if (device.type != DeviceType::cpu) return detail::empty_device_cache(device);
   std::lock_guard lock(cache().mutex);
   cache().release_all();
 }

@@ -4,6 +4,7 @@
 
 #include "kernels/copy/convert.h"
 #include "kernels/table.h"
+#include "tensor/device.h"
 
 namespace weft {
 namespace {
@@ -22,11 +23,11 @@ const Tensor& with_gradient(const Tensor& tensor, const TensorOptions& options) 
   return tensor;
 }
 
-// Fills a new one-dimensional tensor from f(i), through f64.
+// Fills a new one-dimensional CPU tensor from f(i), through f64.
 template <class F>
 Tensor generate(int64_t count, DType dtype, F f) {
   Tensor result = empty({count}, dtype);
-  if (result.is_meta() || count == 0) return result;
+  if (count == 0) return result;
   visit_all(dtype, "factory", [&](auto type) {
     using T = typename decltype(type)::type;
     T* out = result.data<T>();
@@ -50,7 +51,7 @@ Tensor full(const Shape& shape, double value, TensorOptions options) {
   Tensor result = empty(shape, options);
   if (!result.is_meta())
     kernel_table(options.device.type, "full")
-        .copy.fill(Stream{options.device}, options.dtype, result.data(), result.numel(), value);
+        .copy.fill(current_stream(options.device), options.dtype, result.data(), result.numel(), value);
   return with_gradient(result, {.requires_grad = requires_grad});
 }
 
@@ -84,19 +85,20 @@ Tensor linspace(double start, double stop, int64_t steps, DType dtype) {
 }
 
 Tensor eye(int64_t n, TensorOptions options) {
-  Tensor result = zeros({n, n}, TensorOptions{.dtype = options.dtype});
+  Tensor result = zeros({n, n}, {.dtype = options.dtype});
   visit_all(options.dtype, "eye", [&](auto type) {
     using T = typename decltype(type)::type;
     T* out = result.data<T>();
     for (int64_t i = 0; i < n; ++i) out[i * n + i] = convert_element<T>(1.0);
   });
-  return with_gradient(result, options);
+  return with_gradient(detail::moved_to(result, options.device), options);
 }
 
 Tensor tensor(std::initializer_list<double> values, TensorOptions options) {
   const double* data = values.begin();
-  return with_gradient(
-      generate(static_cast<int64_t>(values.size()), options.dtype, [data](int64_t i) { return data[i]; }), options);
+  const Tensor result =
+      generate(static_cast<int64_t>(values.size()), options.dtype, [data](int64_t i) { return data[i]; });
+  return with_gradient(detail::moved_to(result, options.device), options);
 }
 
 Tensor from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> deleter) {
@@ -112,11 +114,30 @@ Tensor dense_copy(const Tensor& x) {
   return result;
 }
 
+Tensor moved_to(const Tensor& x, Device device) {
+  if (x.device() == device) return x;
+  const Tensor result = empty(x.shape(), {.dtype = x.dtype(), .device = device});
+  copy_elements(x, result);
+  return result;
+}
+
 void copy_elements(const Tensor& from, const Tensor& to) {
   if (from.is_meta() || to.is_meta() || from.numel() == 0) return;
+  if (from.device() != to.device()) {
+    // Converted where it is, moved as it will be stored, spread out where it goes.
+    Tensor source = from;
+    if (!from.is_contiguous() || from.dtype() != to.dtype()) {
+      source = empty(from.shape(), {.dtype = to.dtype(), .device = from.device()});
+      copy_elements(from, source);
+    }
+    if (to.is_contiguous()) return transfer(source, to);
+    const Tensor moved = empty(to.shape(), {.dtype = to.dtype(), .device = to.device()});
+    transfer(source, moved);
+    return copy_elements(moved, to);
+  }
   kernel_table(to.device().type, "copy")
-      .copy.copy(Stream{to.device()}, from.dim(), from.shape().data(), from.dtype(), from.data(), from.strides().data(),
-                 to.dtype(), to.data(), to.strides().data());
+      .copy.copy(current_stream(to.device()), from.dim(), from.shape().data(), from.dtype(), from.data(),
+                 from.strides().data(), to.dtype(), to.data(), to.strides().data());
 }
 
 }  // namespace detail

@@ -31,9 +31,11 @@ Tensor from_blob(void* data, const Shape& shape, DType dtype, std::function<void
 
 namespace detail {
 // Raw copies without history. dense_copy gives x itself where it is contiguous; copy_elements needs equal shapes,
-// converts the dtype and must not be given overlapping memory.
+// converts the dtype, moves between devices and must not be given overlapping memory. moved_to gives x itself where it is
+// on the device.
 Tensor dense_copy(const Tensor& x);
 void copy_elements(const Tensor& from, const Tensor& to);
+Tensor moved_to(const Tensor& x, Device device);
 }  // namespace detail
 
 // Random values from `generator` (default: this thread's, see random.h). randn: normal(0, 1); rand: uniform [0, 1).

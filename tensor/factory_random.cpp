@@ -4,6 +4,9 @@
 namespace weft {
 namespace {
 
+// The generator is the CPU's: values are drawn there and moved, so that a seed gives the same ones on every device.
+Device drawn_on(Device device) { return device.type == DeviceType::meta ? device : cpu_device; }
+
 Generator& or_default(Generator* generator) { return generator ? *generator : default_generator(); }
 
 // The bits of a uniform draw by type: as many as its significand holds, so that no draw rounds up to 1.
@@ -17,7 +20,7 @@ constexpr int kUniformBits<BFloat16> = 8;
 }  // namespace
 
 Tensor randn(const Shape& shape, TensorOptions options, Generator* generator) {
-  Tensor result = empty(shape, {.dtype = options.dtype, .device = options.device});
+  Tensor result = empty(shape, {.dtype = options.dtype, .device = drawn_on(options.device)});
   WEFT_CHECK(is_floating(options.dtype) && size_of(options.dtype) > 1, "randn",
              "expected f64, f32, f16 or bf16, got {}", options.dtype);
   if (!result.is_meta()) {
@@ -28,17 +31,18 @@ Tensor randn(const Shape& shape, TensorOptions options, Generator* generator) {
     } else if (options.dtype == f32) {
       source.fill_normal(result.data<float>(), count);
     } else {
-      Tensor wide = empty(shape, {.dtype = f32, .device = options.device});
+      Tensor wide = empty(shape, {.dtype = f32});
       source.fill_normal(wide.data<float>(), count);
       result.copy_(wide);
     }
   }
+  result = detail::moved_to(result, options.device);
   if (options.requires_grad) result.requires_grad_();
   return result;
 }
 
 Tensor rand(const Shape& shape, TensorOptions options, Generator* generator) {
-  Tensor result = empty(shape, {.dtype = options.dtype, .device = options.device});
+  Tensor result = empty(shape, {.dtype = options.dtype, .device = drawn_on(options.device)});
   WEFT_CHECK(is_floating(options.dtype) && size_of(options.dtype) > 1, "rand", "expected f64, f32, f16 or bf16, got {}",
              options.dtype);
   if (!result.is_meta()) {
@@ -56,6 +60,7 @@ Tensor rand(const Shape& shape, TensorOptions options, Generator* generator) {
       }
     });
   }
+  result = detail::moved_to(result, options.device);
   if (options.requires_grad) result.requires_grad_();
   return result;
 }

@@ -6,7 +6,7 @@
 #include <ostream>
 
 #include "kernels/copy/convert.h"
-#include "tensor/tensor.h"
+#include "tensor/device.h"
 
 namespace weft {
 namespace {
@@ -265,8 +265,9 @@ std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
   if (tensor.is_meta()) return describe(tensor) + " on meta";
   if (tensor.numel() == 0) return "[]";
-  if (tensor.dim() == 0) return scalar(read(tensor, 0), tensor.dtype());
-  return Printer(tensor).text();
+  const Tensor host = tensor.device() == cpu_device ? tensor : detail::on_host(tensor);
+  if (host.dim() == 0) return scalar(read(host, 0), host.dtype());
+  return Printer(host).text();
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << to_string(tensor); }

@@ -14,7 +14,8 @@ namespace weft {
 
 class Storage final : public RefCounted {
  public:
-  // Uninitialised memory from the caching allocator (none on the meta device).
+  // Uninitialised memory from the device's caching allocator, in the order of its current stream (none on the meta
+  // device).
   static Ref<Storage> allocate(int64_t bytes, Device device);
   // Memory owned by someone else; `deleter` (may be empty) runs when the last tensor goes.
   static Ref<Storage> wrap(void* data, int64_t bytes, Device device, std::function<void()> deleter);

@@ -1,6 +1,7 @@
 #include "tensor/tensor.h"
 
 #include "kernels/copy/convert.h"
+#include "tensor/device.h"
 #include "tensor/factory.h"
 
 namespace weft {
@@ -19,23 +20,29 @@ void Tensor::check_type(DType asked) const {
              asked);
 }
 
+void Tensor::check_host() const {
+  WEFT_CHECK(device().type == DeviceType::cpu, "view",
+             "the elements are on {}, where the host must not touch them; copy them with to(Device::cpu())",
+             name(device()));
+}
+
 double Tensor::item_double() const {
   WEFT_CHECK(numel() == 1, "item", "expected one element, got shape {}", shape());
   double value = 0;
-  cpu::convert_row(dtype(), data(), 1, DType::f64, &value, 1, 1);
+  cpu::convert_row(dtype(), detail::on_host(*this).data(), 1, DType::f64, &value, 1, 1);
   return value;
 }
 
 int64_t Tensor::item_int64() const {
   WEFT_CHECK(numel() == 1, "item", "expected one element, got shape {}", shape());
   int64_t value = 0;
-  cpu::convert_row(dtype(), data(), 1, DType::i64, &value, 1, 1);
+  cpu::convert_row(dtype(), detail::on_host(*this).data(), 1, DType::i64, &value, 1, 1);
   return value;
 }
 
 std::vector<double> Tensor::to_vector() const {
   std::vector<double> values(static_cast<size_t>(numel()));
-  const Tensor dense = detail::dense_copy(*this);
+  const Tensor dense = detail::on_host(*this);
   if (!values.empty()) cpu::convert_row(dtype(), dense.data(), 1, DType::f64, values.data(), 1, numel());
   return values;
 }

@@ -141,7 +141,7 @@ class Tensor {
   }
 
   // --- its elements -------------------------------------------------------------------------------------------
-  // Address of element 0. Throws on the meta device and while the storage is released.
+  // Address of element 0, on its device. Throws on the meta device and while the storage is released.
   void* data() const;
   template <class T>
   T* data() const {
@@ -150,6 +150,7 @@ class Tensor {
   }
   template <class T>
   TensorView<T> view() const {
+    check_host();
     return {data<T>(), shape(), strides()};
   }
   // The value of a tensor with one element, converted to T.
@@ -215,6 +216,7 @@ class Tensor {
 
  private:
   void check_type(DType asked) const;
+  void check_host() const;
   double item_double() const;
   int64_t item_int64() const;
   Ref<TensorImpl> impl_;

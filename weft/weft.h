@@ -33,6 +33,7 @@
 #include "nn/nn.h"
 #include "optim/optim.h"
 #include "tensor/allocator.h"
+#include "tensor/device.h"
 #include "tensor/factory.h"
 #include "tensor/file.h"
 #include "tensor/random.h"

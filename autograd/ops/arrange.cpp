@@ -214,8 +214,8 @@ Tensor flip(const Tensor& x, const Shape& dims) {
     }
     const void* start = static_cast<const char*>(x.data()) + last * size_of(x.dtype());
     kernel_table(x.device().type, "flip")
-        .copy.copy(Stream{x.device()}, x.dim(), x.shape().data(), x.dtype(), start, strides.data(), y.dtype(), y.data(),
-                   y.strides().data());
+        .copy.copy(current_stream(x.device()), x.dim(), x.shape().data(), x.dtype(), start, strides.data(), y.dtype(),
+                   y.data(), y.strides().data());
   }
   return record("flip", {x}, y, [dims](Node&, const Gradients& dy) -> Gradients { return {flip(dy[0], dims)}; });
 }

@@ -107,7 +107,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     if (!q.is_meta()) {
       const Plan plan = plan_of(q, k, v, options);
       kernel_table(q.device().type, kName)
-          .attention.forward(Stream{q.device()}, q.dtype(), plan.shape, input_of(dense_q), input_of(dense_k),
+          .attention.forward(current_stream(q.device()), q.dtype(), plan.shape, input_of(dense_q), input_of(dense_k),
                              input_of(dense_v), output_of(o), logsumexp.data());
     }
   }
@@ -128,7 +128,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                   if (!dq.is_meta()) {
                     const Plan plan = plan_of(queries, keys, values, options);
                     kernel_table(dq.device().type, kName)
-                        .attention.backward(Stream{dq.device()}, dq.dtype(), plan.shape, input_of(dense_q),
+                        .attention.backward(current_stream(dq.device()), dq.dtype(), plan.shape, input_of(dense_q),
                                             input_of(dense_k), input_of(dense_v), input_of(o.get(node)),
                                             logsumexp.data(), input_of(dense_dy), output_of(dq), output_of(dk),
                                             output_of(dv));

@@ -44,7 +44,7 @@ Tensor convolve(const Convolution& c, const Tensor& x_, const Tensor& w_, const 
   Tensor y = empty(c.output, x.options());
   if (!y.is_meta() && y.numel() > 0)
     kernel_table(x.device().type, "conv2d")
-        .conv.conv2d_forward(Stream{x.device()}, x.dtype(), c.shape, x.data(), w.data(),
+        .conv.conv2d_forward(current_stream(x.device()), x.dtype(), c.shape, x.data(), w.data(),
                              bias.defined() ? bias.data() : nullptr, y.data());
   return record("conv2d", {x, w, bias}, y,
                 [c, x = Saved(x), w = Saved(w)](Node& node, const Gradients& dy) -> Gradients {
@@ -64,7 +64,7 @@ Tensor to_input(const Convolution& c, const Tensor& dy_, const Tensor& w_) {
   Tensor dx = empty(c.input, dy.options());
   if (!dx.is_meta() && dx.numel() > 0)
     kernel_table(dy.device().type, "conv2d")
-        .conv.conv2d_backward_input(Stream{dy.device()}, dy.dtype(), c.shape, dy.data(), w.data(), dx.data());
+        .conv.conv2d_backward_input(current_stream(dy.device()), dy.dtype(), c.shape, dy.data(), w.data(), dx.data());
   return record("conv2d_backward_input", {dy, w}, dx,
                 [c, dy = Saved(dy), w = Saved(w)](Node& node, const Gradients& g) -> Gradients {
                   Gradients result(2);
@@ -81,7 +81,7 @@ std::pair<Tensor, Tensor> to_weight(const Convolution& c, const Tensor& x_, cons
   if (fused_bias) db = empty({c.weight[0]}, dy.options());
   if (!dw.is_meta())
     kernel_table(dy.device().type, "conv2d")
-        .conv.conv2d_backward_weight(Stream{dy.device()}, dy.dtype(), c.shape, x.data(), dy.data(), dw.data(),
+        .conv.conv2d_backward_weight(current_stream(dy.device()), dy.dtype(), c.shape, x.data(), dy.data(), dw.data(),
                                      fused_bias ? db.data() : nullptr);
   if (with_bias && !fused_bias) db = bias_gradient(dy);
   dw = record("conv2d_backward_weight", {x, dy}, dw,
@@ -151,7 +151,7 @@ Tensor unpool_max(const Pooling& p, const Shape& input, const Tensor& dy_, const
   Tensor dx = empty(input, dy.options());
   if (!dx.is_meta() && dx.numel() > 0)
     kernel_table(dy.device().type, "max_pool2d")
-        .conv.max_pool2d_backward(Stream{dy.device()}, dy.dtype(), p.shape, dy.data(), indices.data<int64_t>(),
+        .conv.max_pool2d_backward(current_stream(dy.device()), dy.dtype(), p.shape, dy.data(), indices.data<int64_t>(),
                                   dx.data());
   return record(
       "max_pool2d_backward", {dy}, dx,
@@ -165,7 +165,7 @@ Tensor unpool_mean(const Pooling& p, const Shape& input, const Tensor& dy_) {
   Tensor dx = empty(input, dy.options());
   if (!dx.is_meta() && dx.numel() > 0)
     kernel_table(dy.device().type, "avg_pool2d")
-        .conv.avg_pool2d_backward(Stream{dy.device()}, dy.dtype(), p.shape, dy.data(), dx.data());
+        .conv.avg_pool2d_backward(current_stream(dy.device()), dy.dtype(), p.shape, dy.data(), dx.data());
   return record("avg_pool2d_backward", {dy}, dx,
                 [p](Node&, const Gradients& g) -> Gradients { return {pool_mean(p, g[0])}; });
 }
@@ -175,7 +175,7 @@ Tensor pool_mean(const Pooling& p, const Tensor& x_) {
   Tensor y = empty(p.output, x.options());
   if (!y.is_meta() && y.numel() > 0)
     kernel_table(x.device().type, "avg_pool2d")
-        .conv.avg_pool2d_forward(Stream{x.device()}, x.dtype(), p.shape, x.data(), y.data());
+        .conv.avg_pool2d_forward(current_stream(x.device()), x.dtype(), p.shape, x.data(), y.data());
   return record("avg_pool2d", {x}, y, [p, input = x.shape()](Node&, const Gradients& dy) -> Gradients {
     return {unpool_mean(p, input, dy[0])};
   });
@@ -228,7 +228,8 @@ std::pair<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x_, Pool2dOption
     Tensor indices = empty(p.output, {.dtype = DType::i64, .device = x.device()});
     if (!y.is_meta() && y.numel() > 0)
       kernel_table(x.device().type, op)
-          .conv.max_pool2d_forward(Stream{x.device()}, x.dtype(), p.shape, x.data(), y.data(), indices.data<int64_t>());
+          .conv.max_pool2d_forward(current_stream(x.device()), x.dtype(), p.shape, x.data(), y.data(),
+                                   indices.data<int64_t>());
     y = record(op, {x}, y, [p, indices, input = x.shape()](Node&, const Gradients& dy) -> Gradients {
       return {unpool_max(p, input, dy[0], indices)};
     });

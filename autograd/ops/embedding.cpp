@@ -19,8 +19,8 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_in
   Tensor y = empty(shape, weight.options());
   if (!y.is_meta())
     kernel_table(weight.device().type, op)
-        .embedding.forward(Stream{weight.device()}, weight.dtype(), table.data(), places.data<int64_t>(), y.data(),
-                           rows, count, width);
+        .embedding.forward(current_stream(weight.device()), weight.dtype(), table.data(), places.data<int64_t>(),
+                           y.data(), rows, count, width);
   return record(op, {table}, y, [=, places = Saved(places)](Node& node, const Gradients& dy) -> Gradients {
     const Tensor at = places.get(node);
     if (GradMode::enabled()) {
@@ -34,7 +34,7 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_in
     Tensor gradient = zeros({count, width}, dense.options());
     if (!gradient.is_meta())
       kernel_table(gradient.device().type, op)
-          .embedding.backward(Stream{gradient.device()}, gradient.dtype(), dense.data(), at.data<int64_t>(),
+          .embedding.backward(current_stream(gradient.device()), gradient.dtype(), dense.data(), at.data<int64_t>(),
                               gradient.data(), rows, count, width, padding_index);
     return {gradient.to(dy[0].dtype())};
   });

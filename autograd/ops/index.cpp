@@ -20,7 +20,7 @@ Tensor checked_index(const char* op, const Tensor& index, int64_t size) {
   const NoGrad guard;
   const Tensor result = index.to(i64).contiguous();
   if (!result.is_meta() && result.numel() > 0)
-    kernels(result, op).check(Stream{result.device()}, op, result.data<int64_t>(), result.numel(), 0, size);
+    kernels(result, op).check(current_stream(result.device()), op, result.data<int64_t>(), result.numel(), 0, size);
   return result;
 }
 
@@ -131,7 +131,7 @@ Tensor index_positions(const Tensor& x, const std::vector<Tensor>& indices) {
                "expected indices of dtype i64, i32 or bool, got {}", describe(given));
     Tensor at = given.to(i64).contiguous();
     if (!at.is_meta() && at.numel() > 0) {
-      kernels(at, "index").check(Stream{at.device()}, "index", at.data<int64_t>(), at.numel(), -size, size);
+      kernels(at, "index").check(current_stream(at.device()), "index", at.data<int64_t>(), at.numel(), -size, size);
       at = where(at < 0, at + size, at);
     }
     linear = linear * size + at;
@@ -167,8 +167,8 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
   const Tensor y = empty(at.shape(), {.dtype = x.dtype(), .device = x.device()});
   if (!y.is_meta() && y.numel() > 0)
     kernels(x, "gather")
-        .gather(Stream{x.device()}, size_of(x.dtype()), gather_layout(x, at, y, d, 0), x.data(), step_along(x, d),
-                at.data<int64_t>(), y.data());
+        .gather(current_stream(x.device()), size_of(x.dtype()), gather_layout(x, at, y, d, 0), x.data(),
+                step_along(x, d), at.data<int64_t>(), y.data());
   return record("gather", {x}, y, [d, at, before = x.shape()](Node&, const Gradients& dy) -> Gradients {
     return {scatter_add(zeros(before, dy[0].options()), d, at, dy[0])};
   });
@@ -219,8 +219,8 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
     const Tensor from = detail::dense_copy(x);
     const Around around(x, d);
     kernels(x, "index_select")
-        .select(Stream{x.device()}, size_of(x.dtype()), from.data(), around.outer, size_along(x, d), around.inner,
-                at.data<int64_t>(), at.numel(), y.data());
+        .select(current_stream(x.device()), size_of(x.dtype()), from.data(), around.outer, size_along(x, d),
+                around.inner, at.data<int64_t>(), at.numel(), y.data());
   }
   return record("index_select", {x}, y, [d, at, before = x.shape()](Node&, const Gradients& dy) -> Gradients {
     return {index_add(zeros(before, dy[0].options()), d, at, dy[0])};
@@ -247,7 +247,7 @@ Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor
       const Around around(x, d);
       if (source.numel() > 0)
         kernels(x, "index_add")
-            .add(Stream{x.device()}, compute, result.data(), around.outer, size_along(x, d), around.inner,
+            .add(current_stream(x.device()), compute, result.data(), around.outer, size_along(x, d), around.inner,
                  at.data<int64_t>(), at.numel(), from.data(), alpha);
     }
     y = result.to(x.dtype());

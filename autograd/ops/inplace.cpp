@@ -34,7 +34,7 @@ void overwrite(const char* op, const Tensor& target, F&& f) {
 // True when a fused update may write straight into `target`.
 bool writes_directly(const Tensor& target, const Tensor& other) {
   return target.is_contiguous() && other.is_contiguous() && target.dtype() == other.dtype() &&
-         target.shape() == other.shape() && target.device().type == DeviceType::cpu &&
+         target.shape() == other.shape() && target.device() == other.device() && !target.is_meta() &&
          (target.dtype() == DType::f32 || target.dtype() == DType::f64);
 }
 
@@ -46,7 +46,8 @@ void run_directly(PointwiseOp op, const Tensor& target, const Tensor& other, dou
   args.layout.push(target.numel(), {1, 1, 1});
   args.data = {target.data(), other.data(), target.data()};
   args.dtype = {target.dtype(), target.dtype(), target.dtype()};
-  kernel_table(DeviceType::cpu, "add_").pointwise.run(Stream{}, op, PointwisePass::forward, args);
+  const Device device = target.device();
+  kernel_table(device.type, "add_").pointwise.run(current_stream(device), op, PointwisePass::forward, args);
   target.storage()->bump_version();
 }
 
@@ -76,7 +77,7 @@ const Tensor& Tensor::fill_(double value) const {
                     [](Node&, const Gradients& dy) -> Gradients { return {zeros_like(dy[0])}; });
   if (is_meta()) return *this;
   if (is_contiguous())
-    kernel_table(device().type, "fill_").copy.fill(Stream{device()}, dtype(), data(), numel(), value);
+    kernel_table(device().type, "fill_").copy.fill(current_stream(device()), dtype(), data(), numel(), value);
   else
     detail::copy_elements(full({}, value, {.dtype = dtype()}).expand(shape()), *this);
   storage()->bump_version();

@@ -44,7 +44,7 @@ Tensor fused_rows(const Tensor& logits, const Tensor& target, const CrossEntropy
                                   .label_smoothing = options.label_smoothing};
   if (!logits.is_meta())
     kernel_table(logits.device().type, kName)
-        .loss.cross_entropy_forward(Stream{logits.device()}, logits.dtype(), plain, logits.data(),
+        .loss.cross_entropy_forward(current_stream(logits.device()), logits.dtype(), plain, logits.data(),
                                     target.data<int64_t>(), rows, loss.data(), row_max.data(), log_sum.data(),
                                     row_weight.data());
   {
@@ -60,9 +60,9 @@ Tensor fused_rows(const Tensor& logits, const Tensor& target, const CrossEntropy
                   Tensor dx = empty_like(x);
                   if (!x.is_meta())
                     kernel_table(x.device().type, kName)
-                        .loss.cross_entropy_backward(Stream{x.device()}, x.dtype(), plain, x.data(), t.data<int64_t>(),
-                                                     x.size(0), row_max.data(), log_sum.data(), dy[0].data(),
-                                                     dy[0].stride(0), dx.data());
+                        .loss.cross_entropy_backward(current_stream(x.device()), x.dtype(), plain, x.data(),
+                                                     t.data<int64_t>(), x.size(0), row_max.data(), log_sum.data(),
+                                                     dy[0].data(), dy[0].stride(0), dx.data());
                   return {dx};
                 });
 }

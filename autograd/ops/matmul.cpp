@@ -54,9 +54,9 @@ Tensor multiply(const char* op, const Tensor& a, const Tensor& b, const Tensor& 
   const Matrix left = as_matrix(a), right = as_matrix(b);
   const Tensor row = bias.defined() ? bias.contiguous() : Tensor();
   kernel_table(a.device().type, op)
-      .gemm.gemm_bias(Stream{a.device()}, a.dtype(), left.transposed, right.transposed, m, n, k, 1, left.tensor.data(),
-                      left.leading, right.tensor.data(), right.leading, row.defined() ? row.data() : nullptr, c.data(),
-                      n);
+      .gemm.gemm_bias(current_stream(a.device()), a.dtype(), left.transposed, right.transposed, m, n, k, 1,
+                      left.tensor.data(), left.leading, right.tensor.data(), right.leading,
+                      row.defined() ? row.data() : nullptr, c.data(), n);
   return c;
 }
 
@@ -70,7 +70,7 @@ Tensor multiply_batched(const Tensor& a, const Tensor& b) {
   const Matrix left = as_matrix(batch_stride(a) ? a : a.contiguous());
   const Matrix right = as_matrix(batch_stride(b) ? b : b.contiguous());
   kernel_table(a.device().type, "matmul")
-      .gemm.gemm_batched(Stream{a.device()}, a.dtype(), left.transposed, right.transposed, m, n, k, 1,
+      .gemm.gemm_batched(current_stream(a.device()), a.dtype(), left.transposed, right.transposed, m, n, k, 1,
                          left.tensor.data(), left.leading, *batch_stride(left.tensor), right.tensor.data(),
                          right.leading, *batch_stride(right.tensor), 0, c.data(), n, m * n, c.numel() / (m * n));
   return c;

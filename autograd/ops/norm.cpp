@@ -50,8 +50,8 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight
   Tensor y = empty_like(input), mean = empty({rows}, x.options()), rstd = empty({rows}, x.options());
   if (!x.is_meta() && x.numel() > 0)
     kernel_table(x.device().type, op)
-        .norm.layer_norm_forward(Stream{x.device()}, x.dtype(), input.data(), data_or_null(weight), data_or_null(bias),
-                                 y.data(), mean.data(), rstd.data(), rows, columns, eps);
+        .norm.layer_norm_forward(current_stream(x.device()), x.dtype(), input.data(), data_or_null(weight),
+                                 data_or_null(bias), y.data(), mean.data(), rstd.data(), rows, columns, eps);
   const std::vector<Tensor> inputs = {input, weight, bias};
   if (!any_requires_grad(inputs)) return y;
   return record(op, inputs, y,
@@ -69,8 +69,8 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight
                   if (has_bias && node.needs_input_grad(2)) result[2] = zeros(normalized, input.options());
                   if (!input.is_meta() && input.numel() > 0)
                     kernel_table(input.device().type, op)
-                        .norm.layer_norm_backward(Stream{input.device()}, input.dtype(), dense.data(), input.data(),
-                                                  data_or_null(scale), mean.data(), rstd.data(),
+                        .norm.layer_norm_backward(current_stream(input.device()), input.dtype(), dense.data(),
+                                                  input.data(), data_or_null(scale), mean.data(), rstd.data(),
                                                   data_or_null(result[0]), data_or_null(result[1]),
                                                   data_or_null(result[2]), rows, columns);
                   return result;
@@ -89,8 +89,8 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized, const Tensor& weight_,
   Tensor y = empty_like(input), rstd = empty({rows}, x.options());
   if (!x.is_meta() && x.numel() > 0)
     kernel_table(x.device().type, op)
-        .norm.rms_norm_forward(Stream{x.device()}, x.dtype(), input.data(), data_or_null(weight), y.data(), rstd.data(),
-                               rows, columns, eps);
+        .norm.rms_norm_forward(current_stream(x.device()), x.dtype(), input.data(), data_or_null(weight), y.data(),
+                               rstd.data(), rows, columns, eps);
   const std::vector<Tensor> inputs = {input, weight};
   if (!any_requires_grad(inputs)) return y;
   return record(op, inputs, y,
@@ -106,8 +106,8 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized, const Tensor& weight_,
                   if (node.needs_input_grad(1)) result[1] = zeros(normalized, input.options());
                   if (!input.is_meta() && input.numel() > 0)
                     kernel_table(input.device().type, op)
-                        .norm.rms_norm_backward(Stream{input.device()}, input.dtype(), dense.data(), input.data(),
-                                                data_or_null(scale), rstd.data(), data_or_null(result[0]),
+                        .norm.rms_norm_backward(current_stream(input.device()), input.dtype(), dense.data(),
+                                                input.data(), data_or_null(scale), rstd.data(), data_or_null(result[0]),
                                                 data_or_null(result[1]), rows, columns);
                   return result;
                 });

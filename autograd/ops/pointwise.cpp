@@ -96,7 +96,7 @@ Tensor launch(const OpInfo& info, PointwisePass pass, const std::vector<Tensor>&
   for (const Tensor& t : in) add_operand(args, t);
   add_operand(args, result);
   args.layout.collapse();
-  kernel_table(device.type, info.name).pointwise.run(Stream{device}, info.op, pass, args);
+  kernel_table(device.type, info.name).pointwise.run(current_stream(device), info.op, pass, args);
   return result;
 }
 

@@ -93,7 +93,7 @@ Tensor launch(const Plan& plan, const Tensor& x, DType result_dtype, F&& kernel)
   const Tensor input = x.to(compute);
   const Tensor result = empty(plan.after, {.dtype = compute, .device = x.device()});
   if (result.numel() > 0)
-    kernel(kernel_table(x.device().type, plan.op).reduce, Stream{x.device()}, compute, input, result.data());
+    kernel(kernel_table(x.device().type, plan.op).reduce, current_stream(x.device()), compute, input, result.data());
   return result.to(result_dtype);
 }
 
@@ -233,7 +233,7 @@ Tensor logical_reduction(const char* op, Reduction reduction, const Tensor& x, c
   const NoGrad guard;
   const Tensor flags = x.to(boolean);
   kernel_table(x.device().type, op)
-      .reduce.reduce(Stream{x.device()}, reduction, DType::boolean, flags.numel() ? flags.data() : nullptr,
+      .reduce.reduce(current_stream(x.device()), reduction, DType::boolean, flags.numel() ? flags.data() : nullptr,
                      plan.layout(flags, false), result.data());
   return result;
 }
@@ -249,7 +249,7 @@ Tensor scan(const char* op, Scan kind, const Tensor& x, int dim) {
     for (int d = 0; d < dim; ++d) outer *= x.size(d);
     for (int d = dim + 1; d < x.dim(); ++d) inner *= x.size(d);
     kernel_table(x.device().type, op)
-        .reduce.scan(Stream{x.device()}, kind, input.dtype(), input.data(), result.data(), outer,
+        .reduce.scan(current_stream(x.device()), kind, input.dtype(), input.data(), result.data(), outer,
                      x.dim() ? x.size(dim) : 1, inner);
   }
   return result.to(dtype);

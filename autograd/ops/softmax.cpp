@@ -27,7 +27,7 @@ Tensor along(const char* name, const Tensor& input, int64_t dim_, bool log) {
 
   if (!x.is_meta() && x.numel() > 0)
     kernel_table(x.device().type, name)
-        .softmax.forward(Stream{x.device()}, x.dtype(), x.data(), y.data(), e.outer, e.size, e.inner, log);
+        .softmax.forward(current_stream(x.device()), x.dtype(), x.data(), y.data(), e.outer, e.size, e.inner, log);
   if (!any_requires_grad({x})) return y;
   return record(name, {x}, y, [=, y = Saved::output(y)](Node& node, const Gradients& dy) -> Gradients {
     const Tensor result = y.get(node);
@@ -39,8 +39,8 @@ Tensor along(const char* name, const Tensor& input, int64_t dim_, bool log) {
     Tensor dx = empty_like(dense);
     if (!dx.is_meta() && dx.numel() > 0)
       kernel_table(dx.device().type, name)
-          .softmax.backward(Stream{dx.device()}, dx.dtype(), result.data(), dense.data(), dx.data(), e.outer, e.size,
-                            e.inner, log);
+          .softmax.backward(current_stream(dx.device()), dx.dtype(), result.data(), dense.data(), dx.data(), e.outer,
+                            e.size, e.inner, log);
     return {dx};
   });
 }

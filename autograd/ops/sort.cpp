@@ -23,7 +23,7 @@ ValuesAndIndices first_in_order(const char* op, const Tensor& x, int dim, int64_
   if (!x.is_meta() && values.numel() > 0) {
     const int64_t n = x.dim() ? x.size(dim) : 1;
     kernel_table(x.device().type, op)
-        .index.sort(Stream{x.device()}, compute, rows.data(), rows.numel() / n, n, k, descending, values.data(),
+        .index.sort(current_stream(x.device()), compute, rows.data(), rows.numel() / n, n, k, descending, values.data(),
                     indices.data<int64_t>());
   }
   const auto back = [&](const Tensor& t) { return x.dim() ? transpose(t, dim, -1).contiguous() : t; };

@@ -296,8 +296,8 @@ Tensor Tensor::to(DType to) const {
 Tensor Tensor::to(Device to) const {
   if (to == device()) return *this;
   Tensor result = empty(shape(), {.dtype = dtype(), .device = to});
-  if (to.type != DeviceType::meta)
-    fail(ErrorCode::unsupported, "to", "cannot copy from {} to {}", name(device().type), name(to.type));
+  if (is_meta()) fail(ErrorCode::unsupported, "to", "a meta tensor has no elements to copy to {}", name(to));
+  detail::copy_elements(*this, result);
   return record("to", {*this}, result,
                 [before = device()](Node&, const Gradients& dy) -> Gradients { return {dy[0].to(before)}; });
 }

@@ -1,0 +1,90 @@
+#include "kernels/base/device.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <mutex>
+
+#include "kernels/base/error.h"
+
+namespace weft {
+namespace {
+
+// The folder of this very library (or program, where it is linked statically), with a slash at the end.
+std::string own_folder() {
+  Dl_info info{};
+  if (!dladdr(reinterpret_cast<const void*>(&throw_fault), &info) || !info.dli_fname) return {};
+  const std::string path = info.dli_fname;
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string() : path.substr(0, slash + 1);
+}
+
+// Opened once and kept: its code may be running on other threads until the very end.
+const DeviceLibrary* open_library(DeviceType type, std::string& why) {
+  const std::string file = fmt::format("libweft_{}.so", name(type));
+  // The one beside this library belongs to it; the linker's search path is for unusual installations.
+  void* handle = dlopen((own_folder() + file).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    why = dlerror();
+    handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+  if (!handle) return nullptr;
+  using Entry = const DeviceLibrary* (*)();
+  const auto entry = reinterpret_cast<Entry>(dlsym(handle, "weft_device_library"));
+  if (!entry) {
+    why = file + " has no weft_device_library; it belongs to another version";
+    return nullptr;
+  }
+  return entry();
+}
+
+struct Slot {
+  std::once_flag once;
+  std::atomic<const DeviceLibrary*> library{nullptr};
+  std::string why;
+};
+
+const DeviceLibrary* find_library(DeviceType type, std::string& why) {
+  static std::array<Slot, kDeviceTypes>* const slots = new std::array<Slot, kDeviceTypes>;
+  Slot& slot = (*slots)[static_cast<size_t>(type)];
+  if (const DeviceLibrary* library = slot.library.load(std::memory_order_acquire)) return library;
+  std::call_once(slot.once, [&] { slot.library.store(open_library(type, slot.why), std::memory_order_release); });
+  why = slot.why;
+  return slot.library.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+const DeviceLibrary& device_library(DeviceType type, std::string_view op) {
+  if (type != DeviceType::cuda && type != DeviceType::simt)
+    fail(ErrorCode::unsupported, op, "the {} device has no kernels to load", name(type));
+  std::string why;
+  const DeviceLibrary* library = find_library(type, why);
+  if (!library)
+    fail(ErrorCode::unsupported, op, "device {} is not available ({}); build with -D{}=enabled or use cpu", name(type),
+         why, name(type));
+  return *library;
+}
+
+const DeviceRuntime& device_runtime(DeviceType type, std::string_view op) { return *device_library(type, op).runtime; }
+
+int device_count(DeviceType type) noexcept {
+  if (type == DeviceType::cpu || type == DeviceType::meta) return 1;
+  try {
+    std::string why;
+    const DeviceLibrary* library = find_library(type, why);
+    return library ? library->runtime->device_count() : 0;
+  } catch (...) {
+    return 0;
+  }
+}
+
+void throw_fault(DeviceFault& fault) {
+  if (std::atomic_ref<uint32_t>(fault.raised).load(std::memory_order_acquire) != 2) return;
+  const DeviceFault found = fault;
+  std::atomic_ref<uint32_t>(fault.raised).store(0, std::memory_order_release);
+  fail(ErrorCode::invalid_argument, found.op ? found.op : "kernel",
+       "position {} holds {}, expected a value from {} to {}", found.position, found.value, found.low, found.high - 1);
+}
+
+}  // namespace weft
