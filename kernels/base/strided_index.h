@@ -22,7 +22,8 @@ struct Divider {
   uint32_t shift = 0;
 
   constexpr Divider() = default;
-  constexpr explicit Divider(uint32_t d) : divisor(d), shift(d > 1 ? 32u - static_cast<uint32_t>(std::countl_zero(d - 1)) : 0) {
+  constexpr explicit Divider(uint32_t d)
+      : divisor(d), shift(d > 1 ? 32u - static_cast<uint32_t>(std::countl_zero(d - 1)) : 0) {
     multiplier = static_cast<uint32_t>((uint64_t{1} << 32) * ((uint64_t{1} << shift) - d) / d + 1);
   }
   constexpr uint32_t divide(uint32_t n) const {

@@ -10,45 +10,15 @@
 
 #include <cstring>
 
+#include "kernels/pointwise/apply-inl.h"
 #include "kernels/pointwise/driver.h"
-#include "kernels/pointwise/lanes-inl.h"
-
-// A functor names all operands of its op, also those that its formula does not need.
-#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::HWY_NAMESPACE {
 
-template <class Functor>
-HWY_INLINE Functor functor_from(const double* parameters) {
-  Functor functor{};
-  if constexpr (!std::is_empty_v<Functor>) std::memcpy(static_cast<void*>(&functor), parameters, sizeof(Functor));
-  return functor;
-}
-
-// One application: forward of `arity` inputs, or gradient `input` of inputs, y and dy.
-template <int arity, int input, class Functor, class V>
-HWY_INLINE V apply(const Functor& f, const V* in) {
-  if constexpr (input < 0) {
-    if constexpr (arity == 1)
-      return f.fwd(in[0]);
-    else if constexpr (arity == 2)
-      return f.fwd(in[0], in[1]);
-    else
-      return f.fwd(in[0], in[1], in[2]);
-  } else {
-    if constexpr (arity == 1)
-      return f.template bwd<input>(in[0], in[1], in[2]);
-    else if constexpr (arity == 2)
-      return f.template bwd<input>(in[0], in[1], in[2], in[3]);
-    else
-      return f.template bwd<input>(in[0], in[1], in[2], in[3], in[4]);
-  }
-}
-
 template <int arity, int input, class Functor, class T>
 void chunk(const void* const* in, void* out, int64_t n, const double* parameters) {
-  constexpr int operands = input < 0 ? arity : arity + 2;
+  constexpr int operands = operands_read(arity, input);
   const Functor functor = functor_from<Functor>(parameters);
   T* result = static_cast<T*>(out);
   if constexpr (std::is_integral_v<T>) {
@@ -80,11 +50,6 @@ void chunk(const void* const* in, void* out, int64_t n, const double* parameters
     }
   }
 }
-
-// What pointwise.def says of a result, as two questions.
-enum class Rule { floating, numeric, comparison, flat };
-constexpr bool has_integers(Rule rule) { return rule != Rule::floating; }
-constexpr bool has_gradient(Rule rule) { return rule == Rule::floating || rule == Rule::numeric; }
 
 template <class Functor, int arity, Rule rule, int input>
 cpu::ChunkFunction chunk_of_pass(DType compute) {

@@ -1,12 +1,5 @@
-// The vocabulary of the pointwise functors, over three kinds of value:
-//
-//   Lanes<T>   a SIMD vector of float or double
-//   Plain<T>   one number (integers, and the rarely used functions of the other)
-//   Tensor     whole tensors, differentiable: autograd/ops/pointwise.h has the same names
-//
-//   template <class V> V fwd(V x) { return select(x > 0, x, exp(x) - 1); }
-//
-// Included once a Highway target, see kernels/base/simd.h.
+// The vocabulary of the pointwise functors (vocabulary-inl.h) over Lanes<T>, a SIMD vector of float or double. Included
+// once a Highway target, see kernels/base/simd.h.
 #if defined(WEFT_KERNELS_POINTWISE_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_KERNELS_POINTWISE_LANES_INL_H_
 #undef WEFT_KERNELS_POINTWISE_LANES_INL_H_
@@ -23,59 +16,15 @@
 
 #include "kernels/base/simd_math-inl.h"
 
+#define WEFT_INLINE HWY_INLINE
+#define WEFT_FUNCTORS HWY_NAMESPACE
+#define WEFT_BEFORE_FUNCTORS HWY_BEFORE_NAMESPACE
+#define WEFT_AFTER_FUNCTORS HWY_AFTER_NAMESPACE
+#include "kernels/pointwise/plain-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace weft::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-template <class T>
-struct Plain {
-  using Mask = bool;
-  T v;
-  Plain() = default;
-  HWY_INLINE Plain(T value) : v(value) {}
-  template <class C, class = std::enable_if_t<std::is_arithmetic_v<C> && !std::is_same_v<C, T>>>
-  HWY_INLINE Plain(C constant) : v(converted(constant)) {}
-
-  // Integers wrap around, as unsigned arithmetic does.
-  friend HWY_INLINE Plain operator+(Plain a, Plain b) {
-    return wrapped(a, b, [](auto x, auto y) { return x + y; });
-  }
-  friend HWY_INLINE Plain operator-(Plain a, Plain b) {
-    return wrapped(a, b, [](auto x, auto y) { return x - y; });
-  }
-  friend HWY_INLINE Plain operator*(Plain a, Plain b) {
-    return wrapped(a, b, [](auto x, auto y) { return x * y; });
-  }
-  friend HWY_INLINE Plain operator/(Plain a, Plain b) { return T(a.v / b.v); }
-  friend HWY_INLINE Plain operator-(Plain a) { return Plain(T(0)) - a; }
-  friend HWY_INLINE bool operator<(Plain a, Plain b) { return a.v < b.v; }
-  friend HWY_INLINE bool operator<=(Plain a, Plain b) { return a.v <= b.v; }
-  friend HWY_INLINE bool operator>(Plain a, Plain b) { return a.v > b.v; }
-  friend HWY_INLINE bool operator>=(Plain a, Plain b) { return a.v >= b.v; }
-  friend HWY_INLINE bool operator==(Plain a, Plain b) { return a.v == b.v; }
-  friend HWY_INLINE bool operator!=(Plain a, Plain b) { return a.v != b.v; }
-  friend HWY_INLINE Plain select(bool mask, Plain yes, Plain no) { return mask ? yes : no; }
-
- private:
-  // A bound of infinity is the largest integer.
-  template <class C>
-  static HWY_INLINE T converted(C constant) {
-    if constexpr (std::is_integral_v<T> && std::is_floating_point_v<C>) {
-      if (constant >= static_cast<C>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
-      if (!(constant > static_cast<C>(std::numeric_limits<T>::min()))) return std::numeric_limits<T>::min();
-    }
-    return static_cast<T>(constant);
-  }
-  template <class F>
-  static HWY_INLINE Plain wrapped(Plain a, Plain b, F f) {
-    if constexpr (std::is_integral_v<T>) {
-      using U = std::make_unsigned_t<T>;
-      return T(f(static_cast<U>(a.v), static_cast<U>(b.v)));
-    } else {
-      return f(a.v, b.v);
-    }
-  }
-};
 
 template <class T>
 struct Lanes {
@@ -112,17 +61,11 @@ struct Lanes {
 // Of masks.
 template <class Mask>
 HWY_INLINE Mask both(Mask a, Mask b) {
-  if constexpr (std::is_same_v<Mask, bool>)
-    return a && b;
-  else
-    return hn::And(a, b);
+  return hn::And(a, b);
 }
 template <class Mask>
 HWY_INLINE Mask either(Mask a, Mask b) {
-  if constexpr (std::is_same_v<Mask, bool>)
-    return a || b;
-  else
-    return hn::Or(a, b);
+  return hn::Or(a, b);
 }
 
 // Functions without a vector form go lane by lane through the C library: exact, and fast enough where they are used.
@@ -201,13 +144,6 @@ template <class T>
 HWY_INLINE Lanes<T> erf(Lanes<T> x) {
   return by_lane(x, [](T value) { return static_cast<T>(std::erf(value)); });
 }
-
-// Integer forms; only ops whose result is numeric use them.
-HWY_INLINE Plain<int64_t> abs(Plain<int64_t> x) { return x < 0 ? -x : x; }
-HWY_INLINE Plain<int64_t> floor(Plain<int64_t> x) { return x; }
-HWY_INLINE Plain<int64_t> ceil(Plain<int64_t> x) { return x; }
-HWY_INLINE Plain<int64_t> trunc(Plain<int64_t> x) { return x; }
-HWY_INLINE Plain<int64_t> round(Plain<int64_t> x) { return x; }
 
 }  // namespace weft::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

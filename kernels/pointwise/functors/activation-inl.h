@@ -8,30 +8,30 @@
 #define WEFT_FUNCTORS_ACTIVATION_INL_H_
 #endif
 
-#include "kernels/pointwise/lanes-inl.h"
+#include "kernels/pointwise/vocabulary-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace weft::HWY_NAMESPACE {
+WEFT_BEFORE_FUNCTORS();
+namespace weft::WEFT_FUNCTORS {
 
 // NaN stays NaN; the gradient at 0 is 0.
 struct Relu {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return select(x <= 0, 0, x);
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return select(x <= 0, 0, dy);
   }
 };
 struct LeakyRelu {
   double slope;
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return select(x > 0, x, slope * x);
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return select(x > 0, dy, slope * dy);
   }
 };
@@ -39,42 +39,42 @@ struct LeakyRelu {
 struct Elu {
   double alpha;
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return select(x > 0, x, alpha * expm1(x));
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return select(x > 0, dy, dy * alpha * exp(x));
   }
 };
 struct Sigmoid {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return 1 / (1 + exp(-x));
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return dy * y * (1 - y);
   }
 };
 struct Tanh {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return tanh(x);
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return dy * (1 - y * y);
   }
 };
 // x · Φ(x), Φ the normal distribution (Hendrycks & Gimpel 2016, arXiv:1606.08415).
 struct Gelu {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return 0.5 * x * (1 + erf(0.7071067811865476 * x));
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return dy * (0.5 * (1 + erf(0.7071067811865476 * x)) + x * (0.3989422804014327 * exp(-0.5 * x * x)));
   }
 };
@@ -82,11 +82,11 @@ struct Gelu {
 // sigmoid(2u), one exponential is enough and nothing cancels for large negative x.
 struct GeluTanh {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return x / (1 + exp(-1.5957691216057308 * x * (1 + 0.044715 * x * x)));
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     const V square = x * x;
     const V s = 1 / (1 + exp(-1.5957691216057308 * x * (1 + 0.044715 * square)));
     return dy * s * (1 + x * (1 - s) * (1.5957691216057308 * (1 + 0.134145 * square)));
@@ -95,11 +95,11 @@ struct GeluTanh {
 // x · sigmoid(x).
 struct Silu {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return x / (1 + exp(-x));
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     const V s = 1 / (1 + exp(-x));
     return dy * s * (1 + x * (1 - s));
   }
@@ -108,16 +108,16 @@ struct Silu {
 struct Softplus {
   double beta, threshold;
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return select(beta * x > threshold, x, log1p(exp(beta * x)) * (1 / beta));
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return select(beta * x > threshold, dy, dy / (1 + exp(-beta * x)));
   }
 };
 
-}  // namespace weft::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+}  // namespace weft::WEFT_FUNCTORS
+WEFT_AFTER_FUNCTORS();
 
 #endif  // per-target include guard

@@ -8,28 +8,28 @@
 #define WEFT_FUNCTORS_ARITHMETIC_INL_H_
 #endif
 
-#include "kernels/pointwise/lanes-inl.h"
+#include "kernels/pointwise/vocabulary-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace weft::HWY_NAMESPACE {
+WEFT_BEFORE_FUNCTORS();
+namespace weft::WEFT_FUNCTORS {
 
 struct Neg {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return -x;
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return -dy;
   }
 };
 struct Add {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return a + b;
   }
   template <int input, class V>
-  HWY_INLINE V bwd(V a, V b, V y, V dy) const {
+  WEFT_INLINE V bwd(V a, V b, V y, V dy) const {
     if constexpr (input == 0)
       return dy;
     else
@@ -40,11 +40,11 @@ struct Add {
 struct AddScaled {
   double alpha;
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return a + alpha * b;
   }
   template <int input, class V>
-  HWY_INLINE V bwd(V a, V b, V y, V dy) const {
+  WEFT_INLINE V bwd(V a, V b, V y, V dy) const {
     if constexpr (input == 0)
       return dy;
     else
@@ -53,11 +53,11 @@ struct AddScaled {
 };
 struct Sub {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return a - b;
   }
   template <int input, class V>
-  HWY_INLINE V bwd(V a, V b, V y, V dy) const {
+  WEFT_INLINE V bwd(V a, V b, V y, V dy) const {
     if constexpr (input == 0)
       return dy;
     else
@@ -66,11 +66,11 @@ struct Sub {
 };
 struct Mul {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return a * b;
   }
   template <int input, class V>
-  HWY_INLINE V bwd(V a, V b, V y, V dy) const {
+  WEFT_INLINE V bwd(V a, V b, V y, V dy) const {
     if constexpr (input == 0)
       return dy * b;
     else
@@ -79,11 +79,11 @@ struct Mul {
 };
 struct Div {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return a / b;
   }
   template <int input, class V>
-  HWY_INLINE V bwd(V a, V b, V y, V dy) const {
+  WEFT_INLINE V bwd(V a, V b, V y, V dy) const {
     if constexpr (input == 0)
       return dy / b;
     else
@@ -93,10 +93,10 @@ struct Div {
 // The quotient rounded down; a zero integer divisor gives 0, as there is no other answer that fits.
 struct FloorDivide {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return floor(a / b);
   }
-  HWY_INLINE Plain<int64_t> fwd(Plain<int64_t> a, Plain<int64_t> b) const {
+  WEFT_INLINE Plain<int64_t> fwd(Plain<int64_t> a, Plain<int64_t> b) const {
     if (b.v == 0) return 0;
     if (b.v == -1) return -a;
     const int64_t quotient = a.v / b.v;
@@ -106,10 +106,10 @@ struct FloorDivide {
 // The quotient rounded towards zero; a zero integer divisor gives 0.
 struct TruncDivide {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return trunc(a / b);
   }
-  HWY_INLINE Plain<int64_t> fwd(Plain<int64_t> a, Plain<int64_t> b) const {
+  WEFT_INLINE Plain<int64_t> fwd(Plain<int64_t> a, Plain<int64_t> b) const {
     if (b.v == 0) return 0;
     if (b.v == -1) return -a;
     return a.v / b.v;
@@ -118,17 +118,17 @@ struct TruncDivide {
 // What FloorDivide leaves: the sign is the divisor's (Python's %).
 struct Remainder {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     const V r = fmod(a, b);
     return select(either(both(r<0, b> 0), both(r > 0, b < 0)), r + b, r);
   }
-  HWY_INLINE Plain<int64_t> fwd(Plain<int64_t> a, Plain<int64_t> b) const {
+  WEFT_INLINE Plain<int64_t> fwd(Plain<int64_t> a, Plain<int64_t> b) const {
     if (b.v == 0 || b.v == -1) return 0;
     const int64_t r = a.v % b.v;
     return r != 0 && (r < 0) != (b.v < 0) ? r + b.v : r;
   }
   template <int input, class V>
-  HWY_INLINE V bwd(V a, V b, V y, V dy) const {
+  WEFT_INLINE V bwd(V a, V b, V y, V dy) const {
     if constexpr (input == 0)
       return dy;
     else
@@ -138,14 +138,14 @@ struct Remainder {
 // What TruncDivide leaves: the sign is the dividend's (C's %).
 struct Fmod {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return fmod(a, b);
   }
-  HWY_INLINE Plain<int64_t> fwd(Plain<int64_t> a, Plain<int64_t> b) const {
+  WEFT_INLINE Plain<int64_t> fwd(Plain<int64_t> a, Plain<int64_t> b) const {
     return b.v == 0 || b.v == -1 ? 0 : a.v % b.v;
   }
   template <int input, class V>
-  HWY_INLINE V bwd(V a, V b, V y, V dy) const {
+  WEFT_INLINE V bwd(V a, V b, V y, V dy) const {
     if constexpr (input == 0)
       return dy;
     else
@@ -154,49 +154,49 @@ struct Fmod {
 };
 struct Square {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return x * x;
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return 2 * dy * x;
   }
 };
 struct Reciprocal {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return 1 / x;
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return -dy * y * y;
   }
 };
 // The gradient at 0 is 0.
 struct Abs {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return abs(x);
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return select(x > 0, dy, select(x < 0, -dy, 0));
   }
 };
 struct Sign {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return select(x > 0, V(1), select(x < 0, V(-1), x));
   }
 };
 // NaN wins; equal operands get half of the gradient each.
 struct Maximum {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return select(either(a >= b, a != a), a, b);
   }
   template <int input, class V>
-  HWY_INLINE V bwd(V a, V b, V y, V dy) const {
+  WEFT_INLINE V bwd(V a, V b, V y, V dy) const {
     if constexpr (input == 0)
       return select(a == b, 0.5 * dy, select(a >= b, dy, 0));
     else
@@ -206,11 +206,11 @@ struct Maximum {
 // NaN wins; equal operands get half of the gradient each.
 struct Minimum {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return select(either(a <= b, a != a), a, b);
   }
   template <int input, class V>
-  HWY_INLINE V bwd(V a, V b, V y, V dy) const {
+  WEFT_INLINE V bwd(V a, V b, V y, V dy) const {
     if constexpr (input == 0)
       return select(a == b, 0.5 * dy, select(a <= b, dy, 0));
     else
@@ -221,23 +221,23 @@ struct Minimum {
 struct Clamp {
   double low, high;
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     const V raised = select(x < low, V(low), x);
     return select(raised > high, V(high), raised);
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return select(both(x >= low, x <= high), dy, 0);
   }
 };
 struct Lerp {
   double weight;
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return a + weight * (b - a);
   }
   template <int input, class V>
-  HWY_INLINE V bwd(V a, V b, V y, V dy) const {
+  WEFT_INLINE V bwd(V a, V b, V y, V dy) const {
     if constexpr (input == 0)
       return (1 - weight) * dy;
     else
@@ -248,11 +248,11 @@ struct Lerp {
 struct Addcmul {
   double value;
   template <class V>
-  HWY_INLINE V fwd(V a, V b, V c) const {
+  WEFT_INLINE V fwd(V a, V b, V c) const {
     return a + value * b * c;
   }
   template <int input, class V>
-  HWY_INLINE V bwd(V a, V b, V c, V y, V dy) const {
+  WEFT_INLINE V bwd(V a, V b, V c, V y, V dy) const {
     if constexpr (input == 0)
       return dy;
     else if constexpr (input == 1)
@@ -265,11 +265,11 @@ struct Addcmul {
 struct Addcdiv {
   double value;
   template <class V>
-  HWY_INLINE V fwd(V a, V b, V c) const {
+  WEFT_INLINE V fwd(V a, V b, V c) const {
     return a + value * b / c;
   }
   template <int input, class V>
-  HWY_INLINE V bwd(V a, V b, V c, V y, V dy) const {
+  WEFT_INLINE V bwd(V a, V b, V c, V y, V dy) const {
     if constexpr (input == 0)
       return dy;
     else if constexpr (input == 1)
@@ -280,31 +280,31 @@ struct Addcdiv {
 };
 struct Floor {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return floor(x);
   }
 };
 struct Ceil {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return ceil(x);
   }
 };
 // Ties go to the even neighbour.
 struct Round {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return round(x);
   }
 };
 struct Trunc {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return trunc(x);
   }
 };
 
-}  // namespace weft::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+}  // namespace weft::WEFT_FUNCTORS
+WEFT_AFTER_FUNCTORS();
 
 #endif  // per-target include guard

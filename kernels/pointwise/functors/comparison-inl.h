@@ -8,86 +8,86 @@
 #define WEFT_FUNCTORS_COMPARISON_INL_H_
 #endif
 
-#include "kernels/pointwise/lanes-inl.h"
+#include "kernels/pointwise/vocabulary-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace weft::HWY_NAMESPACE {
+WEFT_BEFORE_FUNCTORS();
+namespace weft::WEFT_FUNCTORS {
 
 struct Equal {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return select(a == b, V(1), V(0));
   }
 };
 struct NotEqual {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return select(a != b, V(1), V(0));
   }
 };
 struct Less {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return select(a < b, V(1), V(0));
   }
 };
 struct LessEqual {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return select(a <= b, V(1), V(0));
   }
 };
 struct Greater {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return select(a > b, V(1), V(0));
   }
 };
 struct GreaterEqual {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return select(a >= b, V(1), V(0));
   }
 };
 struct LogicalAnd {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return select(both(a != 0, b != 0), V(1), V(0));
   }
 };
 struct LogicalOr {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return select(either(a != 0, b != 0), V(1), V(0));
   }
 };
 struct LogicalNot {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return select(x == 0, V(1), V(0));
   }
 };
 struct IsNan {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return select(x != x, V(1), V(0));
   }
 };
 // inf - inf and NaN - NaN are NaN.
 struct IsFinite {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return select(x - x == 0, V(1), V(0));
   }
 };
 // b where the condition a is not zero, else c.
 struct Where {
   template <class V>
-  HWY_INLINE V fwd(V a, V b, V c) const {
+  WEFT_INLINE V fwd(V a, V b, V c) const {
     return select(a != 0, b, c);
   }
   template <int input, class V>
-  HWY_INLINE V bwd(V a, V b, V c, V y, V dy) const {
+  WEFT_INLINE V bwd(V a, V b, V c, V y, V dy) const {
     if constexpr (input == 0)
       return 0 * dy;  // a condition has no gradient
     else if constexpr (input == 1)
@@ -97,7 +97,7 @@ struct Where {
   }
 };
 
-}  // namespace weft::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+}  // namespace weft::WEFT_FUNCTORS
+WEFT_AFTER_FUNCTORS();
 
 #endif  // per-target include guard

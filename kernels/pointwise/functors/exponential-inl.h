@@ -8,79 +8,79 @@
 #define WEFT_FUNCTORS_EXPONENTIAL_INL_H_
 #endif
 
-#include "kernels/pointwise/lanes-inl.h"
+#include "kernels/pointwise/vocabulary-inl.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace weft::HWY_NAMESPACE {
+WEFT_BEFORE_FUNCTORS();
+namespace weft::WEFT_FUNCTORS {
 
 struct Exp {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return exp(x);
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return dy * y;
   }
 };
 struct Expm1 {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return expm1(x);
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return dy * (y + 1);
   }
 };
 struct Log {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return log(x);
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return dy / x;
   }
 };
 struct Log1p {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return log1p(x);
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return dy / (1 + x);
   }
 };
 struct Sqrt {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return sqrt(x);
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return 0.5 * dy / y;
   }
 };
 struct Rsqrt {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return 1 / sqrt(x);
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return -0.5 * dy * y * y * y;
   }
 };
 // The gradients are 0 where the limit is: of the base for exponent 0, of the exponent for base 0.
 struct Pow {
   template <class V>
-  HWY_INLINE V fwd(V a, V b) const {
+  WEFT_INLINE V fwd(V a, V b) const {
     return pow(a, b);
   }
   template <int input, class V>
-  HWY_INLINE V bwd(V a, V b, V y, V dy) const {
+  WEFT_INLINE V bwd(V a, V b, V y, V dy) const {
     if constexpr (input == 0)
       return select(b == 0, 0, dy * b * pow(a, b - 1));
     else
@@ -89,37 +89,37 @@ struct Pow {
 };
 struct Sin {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return sin(x);
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return dy * cos(x);
   }
 };
 struct Cos {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return cos(x);
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return -dy * sin(x);
   }
 };
 // Gradient: 2 / sqrt(pi) · exp(-x²).
 struct Erf {
   template <class V>
-  HWY_INLINE V fwd(V x) const {
+  WEFT_INLINE V fwd(V x) const {
     return erf(x);
   }
   template <int, class V>
-  HWY_INLINE V bwd(V x, V y, V dy) const {
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
     return 1.1283791670955126 * dy * exp(-x * x);
   }
 };
 
-}  // namespace weft::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+}  // namespace weft::WEFT_FUNCTORS
+WEFT_AFTER_FUNCTORS();
 
 #endif  // per-target include guard
