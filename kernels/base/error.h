@@ -5,6 +5,10 @@
 // Its text always reads  weft::Error [op] what happened; expected …, got …, what to do.
 // Library code never exits, aborts or prints; a program catches weft::Error at its edge.
 #pragma once
+// fmt 9 takes nvcc for a compiler without constexpr functions.
+#if defined(__CUDACC__) && !defined(FMT_USE_CONSTEXPR)
+#define FMT_USE_CONSTEXPR 1
+#endif
 #include <fmt/format.h>
 
 #include <stdexcept>
