@@ -18,6 +18,7 @@ struct Work {
 
 struct Task;
 constinit thread_local Task* running = nullptr;
+constinit thread_local uint64_t backward_calls = 0;
 
 // True when nobody else can see the tensor's memory, so that it may be added to in place.
 bool is_exclusive(const Tensor& tensor) {
@@ -227,6 +228,7 @@ void run_task(Task& task, const std::vector<Tensor>& outputs, const std::vector<
 }  // namespace
 
 void backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& grad_outputs, BackwardOptions options) {
+  ++backward_calls;
   options.retain_graph = options.retain_graph || options.create_graph;
   Task task{.options = options, .work = {}, .captures = {}, .callbacks = {}, .ready = {}};
   run_task(task, outputs, grad_outputs, "backward");
@@ -253,6 +255,8 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                describe(inputs[i]));
   return result;
 }
+
+uint64_t backward_count() { return backward_calls; }
 
 void queue_backward_callback(std::function<void()> f) {
   WEFT_CHECK(running, "queue_backward_callback", "backward is not running on this thread");

@@ -32,4 +32,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 // inside backward), as DDP's end hook does. Throws outside backward.
 void queue_backward_callback(std::function<void()> f);
 
+// How many calls of backward this thread has made. Whoever keeps the number sees later whether one came since.
+uint64_t backward_count();
+
 }  // namespace weft

@@ -19,7 +19,8 @@ Announcement::Announcement(const Operation& operation)
       peer(operation.peer),
       count(operation.count),
       sequence(operation.sequence),
-      line(operation.site.line) {
+      line(operation.site.line),
+      round(operation.site.round) {
   const char* slash = std::strrchr(operation.site.file, '/');
   const char* base = slash ? slash + 1 : operation.site.file;
   const size_t length = std::strlen(base);
@@ -29,7 +30,7 @@ Announcement::Announcement(const Operation& operation)
 
 bool Announcement::agrees_with(const Announcement& other) const {
   return kind == other.kind && dtype == other.dtype && peer == other.peer && count == other.count &&
-         (!is_reducing(kind) || reduce == other.reduce);
+         round == other.round && (!is_reducing(kind) || reduce == other.reduce);
 }
 
 std::string Announcement::describe() const {
@@ -48,7 +49,9 @@ std::string Announcement::describe() const {
   char name[sizeof(file)];
   std::memcpy(name, file, sizeof(file));
   name[sizeof(file) - 1] = 0;
-  return text + fmt::format(" at {}:{}", name, line);
+  text += fmt::format(" at {}:{}", name, line);
+  if (round != 0) text += fmt::format(" in round {}", round);
+  return text;
 }
 
 std::string title(const Operation& operation, std::string_view group, int rank) {

@@ -15,7 +15,15 @@ namespace weft {
 struct CallSite {
   const char* file;
   int line;
+  int round = 0;  // see in_round
   constexpr CallSite(const char* file = __builtin_FILE(), int line = __builtin_LINE()) : file(file), line(line) {}
+  // For a caller that makes the same calls over and over and counts its rounds: ranks in different rounds disagree, as
+  // if they had called different things. DDP's rounds are backward passes.
+  constexpr CallSite in_round(int number) const {
+    CallSite result = *this;
+    result.round = number;
+    return result;
+  }
 };
 
 namespace comm {
@@ -81,7 +89,8 @@ struct Announcement {
   uint64_t segment = 0;  // where its memory lies, see DirectBackend::locate
   uint64_t offset = 0;
   int32_t line = 0;
-  char file[36] = {};
+  int32_t round = 0;
+  char file[32] = {};
 
   Announcement() = default;
   explicit Announcement(const Operation& operation);

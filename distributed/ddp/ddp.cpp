@@ -142,8 +142,11 @@ class DistributedDataParallel::Reducer {
   void before_forward() {
     if (!GradMode::enabled() || in_backward_) return;  // evaluation, or a checkpoint that runs forward again
     wait_for_left_over();
+    notice_missed_backward();
     forward_synced = require_sync;
     if (!require_sync) return;
+    backward_expected_ = true;
+    backward_count_ = backward_count();
     if (order_known_ && !rebuilt_) rebuild_buckets();
     if (!options_.broadcast_buffers) return;
     // New tensors: the old ones may be saved in a graph that has still to run backward.
@@ -154,6 +157,14 @@ class DistributedDataParallel::Reducer {
       works.push_back(group_.broadcast(*slot, 0));
     }
     for (const Work& work : works) work.wait();
+  }
+
+  // A backward ran after the last forward and reached none of our parameters. On the other ranks it may have reached
+  // some: they wait for this rank's reductions. Ours of the next backward must not be taken for those, so this one
+  // counts: the ranks then disagree, and all get an error that says so. (Where it is the same on all ranks, as when
+  // another model was trained, they go on to agree.)
+  void notice_missed_backward() {
+    if (std::exchange(backward_expected_, false) && backward_count() != backward_count_) ++round_;
   }
 
   // A backward that threw leaves reductions on their way; the next gradients must not be written under them.
@@ -169,6 +180,8 @@ class DistributedDataParallel::Reducer {
       bool& flag;
     };
     queue_backward_callback([this, running = std::make_shared<Running>(in_backward_)] { finish_backward(); });
+    backward_expected_ = false;
+    ++round_;
     next_bucket_ = 0;
     ready_.assign(parameters_.size(), false);
     if (!rebuilt_) {
@@ -209,14 +222,14 @@ class DistributedDataParallel::Reducer {
       }
     }
     bucket.flat.select(0, bucket.gradients).fill_(static_cast<double>(missing));
-    bucket.work = group_.all_reduce(bucket.flat, Reduce::mean);
+    bucket.work = group_.all_reduce(bucket.flat, Reduce::mean, CallSite().in_round(round_));
   }
 
   void finish_backward() {
     while (next_bucket_ < buckets_.size()) launch(buckets_[next_bucket_++]);
     bool missing = false;
     for (Bucket& bucket : buckets_) {
-      std::exchange(bucket.work, Work()).wait();
+      wait_for_reduction(bucket);
       missing = missing || bucket.flat.select(0, bucket.gradients).item() != 0;
     }
     // Unused parameters come last in the order of arrival.
@@ -224,6 +237,17 @@ class DistributedDataParallel::Reducer {
       if (!ready_[i]) arrival_.push_back(static_cast<int64_t>(i));
     order_known_ = true;
     if (missing) settle_missing();
+  }
+
+  static void wait_for_reduction(Bucket& bucket) {
+    try {
+      std::exchange(bucket.work, Work()).wait();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::mismatch) throw;
+      fail(ErrorCode::mismatch, "ddp",
+           "{}; a round is one backward: a rank in a later round had one that reached no parameter of the module",
+           error.what());
+    }
   }
 
   // Every rank knows that some gradient was missing somewhere; now all learn which.
@@ -261,6 +285,9 @@ class DistributedDataParallel::Reducer {
   bool in_backward_ = false;
   bool order_known_ = false;  // a backward came to its end, on all ranks
   bool rebuilt_ = false;
+  int round_ = 0;                   // of the current backward, or the latest
+  bool backward_expected_ = false;  // none has come since the latest forward that was to be synchronised
+  uint64_t backward_count_ = 0;     // at that forward
 };
 
 DistributedDataParallel::DistributedDataParallel(nn::ModuleBase& module, ProcessGroup group, Options options)

@@ -13,6 +13,8 @@
 // A parameter without a gradient on some rank: with find_unused_parameters it counts as zeros there, and keeps an
 // undefined gradient if no rank used it; without, backward throws the same error on every rank, naming parameters and ranks.
 // That costs nothing while all are used: each bucket carries one more number, how many of its gradients are missing.
+// A rank whose backward reaches no parameter at all has no hook that would run, so the others wait until it goes on. Its
+// next collective, or its end, then gives every rank an error with its number: reductions carry the number of their backward.
 #pragma once
 #include <memory>
 #include <utility>

@@ -216,6 +216,60 @@ TEST(Ddp, UnusedParametersAreTheSameErrorOnEveryRank) {
   });
 }
 
+// A rank whose loss does not depend on the module runs none of its hooks; the others wait for it.
+TEST(Ddp, ABackwardThatReachesNoParameterIsAnErrorThatNamesTheRank) {
+  for (const bool find_unused : {false, true}) {
+    on_ranks(3, [&](ProcessGroup group) {
+      Pair net;
+      const Tensor elsewhere = ones({1}).requires_grad_();
+      DistributedDataParallel ddp(net, group, {.find_unused_parameters = find_unused});
+      const std::string error = error_of([&] {
+        for (int step = 0; step < 2; ++step) {
+          const Tensor loss = net(ones({1}), true, true);
+          (group.rank() == 1 && step == 0 ? sum(elsewhere) : loss).backward();
+        }
+      });
+      EXPECT_NE(error.find("in round 1, rank 1 calls all_reduce mean"), std::string::npos) << error;
+      EXPECT_NE(error.find("in round 2; a round is one backward"), std::string::npos) << error;
+    });
+  }
+}
+
+TEST(Ddp, ARankThatLeavesInsteadOfReducingIsAnError) {
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THROW(on_ranks(2,
+                        [](ProcessGroup group) {
+                          Pair net;
+                          const Tensor elsewhere = ones({1}).requires_grad_();
+                          DistributedDataParallel ddp(net, group);
+                          const Tensor loss = net(ones({1}), true, true);
+                          (group.rank() == 1 ? sum(elsewhere) : loss).backward();
+                        }),
+               Error);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+}
+
+// Another model's backward between forward and backward, or instead of it, is no fault where all ranks do the same.
+TEST(Ddp, AnotherModelsBackwardInBetween) {
+  on_ranks(2, [](ProcessGroup group) {
+    Pair net, other;
+    DistributedDataParallel ddp(net, group);
+    DistributedDataParallel ddp_other(other, group);
+    for (int step = 0; step < 4; ++step) {
+      const Tensor x = full({1}, group.rank() == 0 ? 1 : 3);
+      const Tensor loss = net(x, true, true);
+      other(x, true, true).backward();
+      EXPECT_EQ(other.nn1.grad().item(), 2);
+      if (step != 1) {
+        loss.backward();
+        EXPECT_EQ(net.nn1.grad().item(), 2);
+      }
+      net.zero_grad();
+      other.zero_grad();
+    }
+  });
+}
+
 TEST(Ddp, AFailedBackwardLeavesNothingBehind) {
   on_ranks(2, [](ProcessGroup group) {
     manual_seed(1);

@@ -453,6 +453,7 @@ void mismatches(const ProcessGroup& group) {
     expect(odd_one ? group.broadcast(x) : group.all_reduce(x), "all_reduce sum", "broadcast");
     expect(group.broadcast(x, odd_one ? 1 : 0), "broadcast", "broadcast");
     expect(odd_one ? group.barrier() : group.all_reduce(x), "all_reduce sum", "barrier");
+    expect(group.all_reduce(x, Reduce::sum, CallSite().in_round(odd_one ? 8 : 7)), "all_reduce sum", "all_reduce sum");
   }
   const Tensor uneven = ones({odd_one ? 3 : 0});
   EXPECT_THROW(group.all_gather(uneven), Error);
