@@ -74,6 +74,20 @@ Tensor arange(int64_t stop) {
   return generate(stop, DType::i64, [](int64_t i) { return i; });
 }
 
+Tensor arange(int64_t stop, Device device) {
+  if (device.type == DeviceType::cpu) return arange(stop);
+  WEFT_CHECK(stop >= 0, "arange", "expected a stop of at least 0, got {}", stop);
+  const Tensor steps = ones({stop}, {.dtype = DType::i64, .device = device});
+  if (steps.is_meta() || stop == 0) return steps;
+  // Running sums of 0, 1, 1, …
+  const KernelTable& kernels = kernel_table(device.type, "arange");
+  const Stream stream = current_stream(device);
+  const Tensor result = empty_like(steps);
+  kernels.copy.fill(stream, DType::i64, steps.data(), 1, 0);
+  kernels.reduce.scan(stream, Scan::sum, DType::i64, steps.data(), result.data(), 1, stop, 1);
+  return result;
+}
+
 Tensor linspace(double start, double stop, int64_t steps, DType dtype) {
   WEFT_CHECK(steps >= 0, "linspace", "expected steps >= 0, got {}", steps);
   const double step = steps > 1 ? (stop - start) / static_cast<double>(steps - 1) : 0;

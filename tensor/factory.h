@@ -20,6 +20,8 @@ Tensor ones_like(const Tensor& x);
 // start, start + step, … below `stop`; i64 by default, as the numbers are whole.
 Tensor arange(double start, double stop, double step = 1, DType dtype = i64);
 Tensor arange(int64_t stop);
+// Made where it is used: nothing is copied from the host, so that it may stand in a captured graph.
+Tensor arange(int64_t stop, Device device);
 Tensor linspace(double start, double stop, int64_t steps, DType dtype = f32);
 Tensor eye(int64_t n, TensorOptions options = {});
 // One-dimensional from values; reshape() for more.

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "autograd/node.h"
+#include "autograd/ops/common.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/pointwise.h"
 #include "autograd/ops/view.h"
@@ -72,14 +73,14 @@ Tensor pad_by_index(const Tensor& x, const std::vector<int64_t>& padding, bool r
                "reflection needs padding below the size {} of dimension {}, got {} and {}", size, d, before, after);
     std::vector<int64_t> index;
     for (int64_t i = -before; i < size + after; ++i) index.push_back(mirrored(i, size, reflect));
-    y = index_select(y, d, tensor(index));
+    y = index_select(y, d, tensor(index).to(x.device()));
   }
   return y;
 }
 
 Tensor keep_triangle(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   WEFT_CHECK(x.dim() >= 2, op, "expected at least two dimensions, got {}", describe(x));
-  const Tensor distance = arange(x.size(-1)) - unsqueeze(arange(x.size(-2)), 1);
+  const Tensor distance = arange(x.size(-1), x.device()) - unsqueeze(arange(x.size(-2), x.device()), 1);
   return where(lower ? distance <= diagonal : distance >= diagonal, x, 0);
 }
 
@@ -91,6 +92,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
   const Tensor* first = nullptr;
   for (const Tensor& t : tensors) {
     dtype = promote(dtype, t.dtype());
+    detail::check_same_device("cat", tensors[0], t);
     WEFT_CHECK(t.dim() > 0, "cat", "0-d tensors have no dimension to join along; use stack");
     if (!first && !left_out_of_cat(t)) first = &t;
   }
@@ -287,13 +289,13 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, int64_t dim) {
   WEFT_CHECK(repeats.dim() == 1 && !is_floating(repeats.dtype()) && x.dim() > 0 && repeats.size(0) == x.size(d),
              "repeat_interleave", "expected {} whole numbers, got {}", x.dim() ? x.size(d) : 1, describe(repeats));
   std::vector<int64_t> index;
-  const Tensor counts = repeats.to(i64).contiguous();
+  const Tensor counts = repeats.to(i64).to(cpu_device).contiguous();
   for (int64_t i = 0; i < counts.numel(); ++i) {
     const int64_t count = counts.data<int64_t>()[i];
     WEFT_CHECK(count >= 0, "repeat_interleave", "repeat count {} is negative", count);
     index.insert(index.end(), static_cast<size_t>(count), i);
   }
-  return index_select(x, d, tensor(index));
+  return index_select(x, d, tensor(index).to(x.device()));
 }
 
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step) {

@@ -25,7 +25,8 @@ Tensor composite(const Tensor& q, const Tensor& k_in, const Tensor& v_in, const 
   Tensor scores = matmul(q * options.scale, k.transpose(-1, -2));
   constexpr double lowest = -std::numeric_limits<double>::infinity();
   if (options.causal)
-    scores = where(ge(arange(q.size(2)).unsqueeze(1), arange(k.size(2)).unsqueeze(0)), scores, lowest);
+    scores = where(ge(arange(q.size(2), q.device()).unsqueeze(1), arange(k.size(2), q.device()).unsqueeze(0)), scores,
+                   lowest);
   if (options.mask.defined())
     scores = options.mask.dtype() == DType::boolean ? where(options.mask, scores, lowest)
                                                     : scores + options.mask.to(scores.dtype());
@@ -90,8 +91,9 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
              describe(q), describe(k), describe(v));
   WEFT_CHECK(k.size(1) > 0 && q.size(1) % k.size(1) == 0, kName,
              "{} query heads are not a multiple of {} key-value heads", q.size(1), k.size(1));
-  detail::check_same_dtype(kName, q, k);
-  detail::check_same_dtype(kName, q, v);
+  detail::check_same_kind(kName, q, k);
+  detail::check_same_kind(kName, q, v);
+  if (options.mask.defined()) detail::check_same_device(kName, q, options.mask);
   if (options.scale == 0) options.scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
   if (const DType compute = detail::compute_dtype_of(q, kName); compute != q.dtype())
     return scaled_dot_product_attention(q.to(compute), k.to(compute), v.to(compute), options).to(q.dtype());
@@ -103,7 +105,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     NoGrad guard;
     const Tensor dense_q = dense_vectors(q), dense_k = dense_vectors(k), dense_v = dense_vectors(v);
     o = empty_by_time(q, q.size(1), q.size(2), v.size(3));
-    logsumexp = empty({q.size(0), q.size(1), q.size(2)}, q.options());
+    logsumexp =
+        empty({q.size(0), q.size(1), q.size(2)}, {.dtype = detail::statistics_dtype(q.dtype()), .device = q.device()});
     if (!q.is_meta()) {
       const Plan plan = plan_of(q, k, v, options);
       kernel_table(q.device().type, kName)

@@ -190,7 +190,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dO
   return like_input(
       batched(op, x,
               [&](const Tensor& image) {
-                detail::check_same_dtype(op, x, weight);
+                detail::check_same_kind(op, x, weight);
                 WEFT_CHECK(options.groups > 0 && weight.dim() == 4 && weight.size(0) % options.groups == 0 &&
                                image.size(1) == weight.size(1) * options.groups,
                            op, "input {} does not fit weight {} in {} groups: expected {} input channels", describe(x),

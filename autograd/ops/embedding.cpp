@@ -1,6 +1,7 @@
 #include "autograd/ops/embedding.h"
 
 #include "autograd/node.h"
+#include "autograd/ops/common.h"
 #include "autograd/ops/ops.h"
 #include "kernels/table.h"
 
@@ -11,6 +12,7 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_in
   WEFT_CHECK(weight.dim() == 2, op, "expected a table [count, dim], got {}", describe(weight));
   WEFT_CHECK(indices.dtype() == DType::i64 || indices.dtype() == DType::i32, op,
              "expected indices of dtype i64 or i32, got {}", describe(indices));
+  detail::check_same_device(op, weight, indices);
   const int64_t count = weight.size(0), width = weight.size(1), rows = indices.numel();
   const Tensor table = weight.contiguous();
   const Tensor places = indices.to(DType::i64).contiguous();
@@ -29,8 +31,7 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_in
       const Tensor counted = padding_index < 0 ? gradient : where(ne(flat, padding_index).unsqueeze(1), gradient, 0.0);
       return {index_add(zeros({count, width}, dy[0].options()), 0, flat, counted)};
     }
-    const bool wide = dy[0].dtype() == DType::f64;
-    const Tensor dense = dy[0].to(wide ? DType::f64 : DType::f32).contiguous();
+    const Tensor dense = dy[0].to(detail::compute_dtype_of(dy[0], op)).contiguous();
     Tensor gradient = zeros({count, width}, dense.options());
     if (!gradient.is_meta())
       kernel_table(gradient.device().type, op)

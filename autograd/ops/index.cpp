@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/node.h"
+#include "autograd/ops/common.h"
 #include "autograd/ops/pointwise.h"
 #include "autograd/ops/view.h"
 #include "kernels/table.h"
@@ -13,8 +14,9 @@ namespace {
 
 const IndexKernels& kernels(const Tensor& x, const char* op) { return kernel_table(x.device().type, op).index; }
 
-// Indices as contiguous i64, each checked to be in [0, size) unless on the meta device.
-Tensor checked_index(const char* op, const Tensor& index, int64_t size) {
+// Indices into x as contiguous i64, each checked to be in [0, size) unless on the meta device.
+Tensor checked_index(const char* op, const Tensor& x, const Tensor& index, int64_t size) {
+  detail::check_same_device(op, x, index);
   WEFT_CHECK(index.dtype() == i64 || index.dtype() == i32, op, "expected indices of dtype i64 or i32, got {}",
              describe(index));
   const NoGrad guard;
@@ -103,8 +105,9 @@ Tensor scatter_checked(const char* op, const Tensor& x, int dim, const Tensor& i
 
 // True for the elements of the index that wrote last to their place: the others' source values were lost.
 Tensor last_writers(const Shape& shape, int dim, const Tensor& index) {
-  const Tensor number = reshape(arange(index.numel()), index.shape());
-  return eq(gather(scatter_checked("scatter", zeros(shape, i64), dim, index, number, false), dim, index), number);
+  const Tensor number = reshape(arange(index.numel(), index.device()), index.shape());
+  const Tensor nobody = zeros(shape, {.dtype = i64, .device = index.device()});
+  return eq(gather(scatter_checked("scatter", nobody, dim, index, number, false), dim, index), number);
 }
 
 // index() with positions only: the indexed dimensions become one, which index_select reads.
@@ -129,6 +132,7 @@ Tensor index_positions(const Tensor& x, const std::vector<Tensor>& indices) {
     const Tensor& given = indices[static_cast<size_t>(d)];
     WEFT_CHECK(given.dtype() == i64 || given.dtype() == i32, "index",
                "expected indices of dtype i64, i32 or bool, got {}", describe(given));
+    detail::check_same_device("index", x, given);
     Tensor at = given.to(i64).contiguous();
     if (!at.is_meta() && at.numel() > 0) {
       kernels(at, "index").check(current_stream(at.device()), "index", at.data<int64_t>(), at.numel(), -size, size);
@@ -163,7 +167,7 @@ Tensor index_positions(const Tensor& x, const std::vector<Tensor>& indices) {
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
   const int d = wrap_dim(dim, x.dim(), "gather");
   check_gather_shapes("gather", x, d, index);
-  const Tensor at = checked_index("gather", index, size_along(x, d));
+  const Tensor at = checked_index("gather", x, index, size_along(x, d));
   const Tensor y = empty(at.shape(), {.dtype = x.dtype(), .device = x.device()});
   if (!y.is_meta() && y.numel() > 0)
     kernels(x, "gather")
@@ -177,9 +181,9 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
 Tensor take_along_dim(const Tensor& x, const Tensor& index, int64_t dim) { return gather(x, dim, index); }
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  WEFT_CHECK(x.dtype() == source.dtype(), "scatter", "dtypes differ: {} and {}", describe(x), describe(source));
+  detail::check_same_kind("scatter", x, source);
   const int d = wrap_dim(dim, x.dim(), "scatter");
-  const Tensor at = checked_index("scatter", index, size_along(x, d));
+  const Tensor at = checked_index("scatter", x, index, size_along(x, d));
   return record("scatter", {x, source}, scatter_checked("scatter", x, d, at, source, false),
                 [d, at, shape = source.shape()](Node& node, const Gradients& dy) -> Gradients {
                   Gradients result(2);
@@ -196,9 +200,9 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value) 
 }
 
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  WEFT_CHECK(x.dtype() == source.dtype(), "scatter_add", "dtypes differ: {} and {}", describe(x), describe(source));
+  detail::check_same_kind("scatter_add", x, source);
   const int d = wrap_dim(dim, x.dim(), "scatter_add");
-  const Tensor at = checked_index("scatter_add", index, size_along(x, d));
+  const Tensor at = checked_index("scatter_add", x, index, size_along(x, d));
   return record("scatter_add", {x, source}, scatter_checked("scatter_add", x, d, at, source, true),
                 [d, at, shape = source.shape()](Node& node, const Gradients& dy) -> Gradients {
                   Gradients result(2);
@@ -211,7 +215,7 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
   WEFT_CHECK(index.dim() <= 1, "index_select", "expected a one-dimensional index, got {}", describe(index));
   const int d = wrap_dim(dim, x.dim(), "index_select");
-  const Tensor at = checked_index("index_select", index, size_along(x, d));
+  const Tensor at = checked_index("index_select", x, index, size_along(x, d));
   Shape shape = x.shape();
   if (x.dim() > 0) shape[d] = at.numel();
   const Tensor y = empty(shape, {.dtype = x.dtype(), .device = x.device()});
@@ -230,8 +234,8 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, double alpha) {
   const int d = wrap_dim(dim, x.dim(), "index_add");
   WEFT_CHECK(index.dim() <= 1, "index_add", "expected a one-dimensional index, got {}", describe(index));
-  WEFT_CHECK(x.dtype() == source.dtype(), "index_add", "dtypes differ: {} and {}", describe(x), describe(source));
-  const Tensor at = checked_index("index_add", index, size_along(x, d));
+  detail::check_same_kind("index_add", x, source);
+  const Tensor at = checked_index("index_add", x, index, size_along(x, d));
   Shape expected = x.shape();
   if (x.dim() > 0) expected[d] = at.numel();
   WEFT_CHECK(source.shape() == expected, "index_add", "expected a source of shape {} for {} indices into {}, got {}",
@@ -303,18 +307,15 @@ Tensor nonzero(const Tensor& x) {
   const int64_t total = flags.numel();
   const bool* data = total ? flags.data<bool>() : nullptr;
   const int64_t count = k.nonzero(stream, data, total, nullptr);
-  const Tensor flat = empty({count}, i64);
-  const Tensor result = empty({count, x.dim()}, i64);
+  const TensorOptions whole{.dtype = i64, .device = x.device()};
+  const Tensor result = empty({count, x.dim()}, whole);
   if (result.numel() == 0) return result;
-  k.nonzero(stream, data, total, flat.data<int64_t>());
-  const int64_t* from = flat.data<int64_t>();
-  int64_t* to = result.data<int64_t>();
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t rest = from[i];
-    for (int d = x.dim() - 1; d >= 0; --d) {
-      to[i * x.dim() + d] = rest % x.size(d);
-      rest /= x.size(d);
-    }
+  Tensor rest = empty({count}, whole);
+  k.nonzero(stream, data, total, rest.data<int64_t>());
+  // The position in each dimension, the last one first.
+  for (int d = x.dim() - 1; d >= 0; --d) {
+    select(result, 1, d).copy_(d > 0 ? remainder(rest, x.size(d)) : rest);
+    if (d > 0) rest = floor_divide(rest, x.size(d));
   }
   return result;
 }
@@ -326,7 +327,7 @@ Tensor one_hot(const Tensor& index, int64_t num_classes) {
     classes = max(index).item<int64_t>() + 1;
   }
   WEFT_CHECK(classes > 0, "one_hot", "expected at least one class, got {}", classes);
-  const Tensor at = checked_index("one_hot", index, classes);
+  const Tensor at = checked_index("one_hot", index, index, classes);
   Shape shape = index.shape();
   shape.push_back(classes);
   return scatter(zeros(shape, {.dtype = i64, .device = index.device()}), -1, unsqueeze(at, -1), 1.0);
@@ -337,7 +338,8 @@ Tensor bincount(const Tensor& x) {
   const int64_t classes = x.numel() ? max(x).item<int64_t>() + 1 : 0;
   WEFT_CHECK(x.numel() == 0 || min(x).item<int64_t>() >= 0, "bincount", "expected numbers >= 0, got {}",
              min(x).item<int64_t>());
-  return index_add(zeros({classes}, i64), 0, x.to(i64), ones({x.numel()}, i64));
+  const TensorOptions whole{.dtype = i64, .device = x.device()};
+  return index_add(zeros({classes}, whole), 0, x.to(i64), ones({x.numel()}, whole));
 }
 
 }  // namespace weft

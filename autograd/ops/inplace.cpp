@@ -79,7 +79,7 @@ const Tensor& Tensor::fill_(double value) const {
   if (is_contiguous())
     kernel_table(device().type, "fill_").copy.fill(current_stream(device()), dtype(), data(), numel(), value);
   else
-    detail::copy_elements(full({}, value, {.dtype = dtype()}).expand(shape()), *this);
+    detail::copy_elements(full({}, value, options()).expand(shape()), *this);
   storage()->bump_version();
   return *this;
 }
@@ -102,7 +102,7 @@ const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
 const Tensor& Tensor::mul_(const Tensor& other) const {
   if (detail::begin_in_place("mul_", *this, {other})) {
     Saved factor = Saved(other);
-    Saved before = other.requires_grad() ? Saved(clone().detach()) : Saved();
+    Saved before = other.requires_grad() ? Saved(clone()) : Saved();  // with its history, for double backward
     record_in_place("mul_", {*this, other}, *this,
                     [factor, before, shape = other.shape()](Node& node, const Gradients& dy) -> Gradients {
                       return {mul(dy[0], factor.get(node)), node.needs_input_grad(1)

@@ -24,7 +24,8 @@ Tensor composite_rows(const Tensor& logits, const Tensor& target, const CrossEnt
   const Tensor counts = ne(target, options.ignore_index);
   const Tensor safe = where(counts, target, int64_t{0});
   const Tensor log_p = log_softmax(logits, 1);
-  const Tensor weight = options.weight.defined() ? options.weight : ones({logits.size(1)}, logits.options());
+  const Tensor weight =
+      options.weight.defined() ? options.weight.to(logits.dtype()) : ones({logits.size(1)}, logits.options());
   const double s = options.label_smoothing;
   const Tensor picked = gather(log_p, 1, safe.unsqueeze(1)).squeeze(1) * index_select(weight, 0, safe);
   Tensor loss = -picked * (1 - s);
@@ -32,14 +33,17 @@ Tensor composite_rows(const Tensor& logits, const Tensor& target, const CrossEnt
   return where(counts, loss, 0.0);
 }
 
-// logits [rows, classes], target [rows]: the loss of each row, and the sum of the weights that count for a mean.
+// logits [rows, classes], target [rows]: the loss of each row, and the sum of the weights that count for a mean, both of
+// f32 where the logits have fewer bits.
 Tensor fused_rows(const Tensor& logits, const Tensor& target, const CrossEntropyLossOptions& options,
                   Tensor& total_weight) {
   const int64_t rows = logits.size(0);
-  const auto column = [&] { return empty({rows}, logits.options()); };
-  const Tensor loss = column(), row_max = column(), log_sum = column(), row_weight = column();
+  const auto column = [&](DType dtype) { return empty({rows}, {.dtype = dtype, .device = logits.device()}); };
+  const DType kept = detail::statistics_dtype(logits.dtype());
+  const Tensor loss = column(kept), row_max = column(kept), log_sum = column(kept), row_weight = column(kept);
+  const bool weighted = options.weight.defined() && !options.weight.is_meta();
   const CrossEntropyOptions plain{.classes = logits.size(1),
-                                  .weight = options.weight.defined() ? options.weight.data() : nullptr,
+                                  .weight = weighted ? options.weight.data() : nullptr,
                                   .ignore_index = options.ignore_index,
                                   .label_smoothing = options.label_smoothing};
   if (!logits.is_meta())
@@ -56,7 +60,8 @@ Tensor fused_rows(const Tensor& logits, const Tensor& target, const CrossEntropy
                   const Tensor x = logits.get(node), t = target.get(node);
                   if (GradMode::enabled())
                     return composite_gradients(
-                        [&](const std::vector<Tensor>& in) { return composite_rows(in[0], t, options); }, {x}, dy[0]);
+                        [&](const std::vector<Tensor>& in) { return composite_rows(in[0].to(kept), t, options); }, {x},
+                        dy[0]);
                   Tensor dx = empty_like(x);
                   if (!x.is_meta())
                     kernel_table(x.device().type, kName)
@@ -71,6 +76,8 @@ Tensor fused_rows(const Tensor& logits, const Tensor& target, const CrossEntropy
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyLossOptions options) {
   WEFT_CHECK(target.dtype() == DType::i64, kName, "expected class indices of dtype i64, got {}", describe(target));
+  detail::check_same_device(kName, logits, target);
+  if (options.weight.defined()) detail::check_same_device(kName, logits, options.weight);
   WEFT_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1, kName,
              "expected label_smoothing from 0 to 1, got {}", options.label_smoothing);
   if (logits.dim() == 1) {
@@ -102,12 +109,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyLos
   Tensor total_weight;
   const Tensor loss =
       fused_rows(rows.contiguous(), target.reshape({target.numel()}).contiguous(), options, total_weight);
-  switch (options.reduction) {
-    case LossReduction::none: return loss.reshape(expected);
-    case LossReduction::sum: return sum(loss);
-    case LossReduction::mean: return sum(loss) / total_weight;
-  }
-  return loss;
+  const Tensor reduced = options.reduction == LossReduction::none  ? loss.reshape(expected)
+                         : options.reduction == LossReduction::sum ? sum(loss)
+                                                                   : sum(loss) / total_weight;
+  return reduced.to(logits.dtype());
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, LossReduction reduction) {

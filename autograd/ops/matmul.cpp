@@ -120,8 +120,8 @@ Tensor affine(const char* name, const Tensor& x, const Tensor& weight, const Ten
              describe(x), describe(weight), in);
   WEFT_CHECK(!bias.defined() || bias.shape() == Shape({out}), name, "expected a bias of shape [{}], got {}", out,
              describe(bias));
-  detail::check_same_dtype(name, x, weight);
-  if (bias.defined()) detail::check_same_dtype(name, x, bias);
+  detail::check_same_kind(name, x, weight);
+  if (bias.defined()) detail::check_same_kind(name, x, bias);
   if (const DType compute = detail::compute_dtype_of(x, name); compute != x.dtype())
     return affine(name, x.to(compute), weight.to(compute), bias.defined() ? bias.to(compute) : bias, stored_transposed)
         .to(x.dtype());
@@ -162,7 +162,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   WEFT_CHECK(a.size(-1) == b.size(b.dim() == 1 ? 0 : -2), "matmul",
              "inner dimensions differ: lhs {} × rhs {}; expected rhs.size({}) == {}", describe(a), describe(b),
              b.dim() == 1 ? 0 : b.dim() - 2, a.size(-1));
-  detail::check_same_dtype("matmul", a, b);
+  detail::check_same_kind("matmul", a, b);
   if (const DType compute = detail::compute_dtype_of(a, "matmul"); compute != a.dtype())
     return matmul(a.to(compute), b.to(compute)).to(a.dtype());
   if (a.dim() == 1 && b.dim() == 1) return product(a.unsqueeze(0), b.unsqueeze(1)).reshape({});

@@ -15,8 +15,12 @@ void check(const char* op, const Tensor& x, const Shape& normalized, const Tenso
   for (const Tensor& t : {weight, bias}) {
     if (!t.defined()) continue;
     WEFT_CHECK(t.shape() == normalized, op, "expected a weight and bias of shape {}, got {}", normalized, describe(t));
-    detail::check_same_dtype(op, x, t);
+    detail::check_same_kind(op, x, t);
   }
+}
+
+Tensor empty_statistics(const Tensor& x, int64_t rows) {
+  return empty({rows}, {.dtype = detail::statistics_dtype(x.dtype()), .device = x.device()});
 }
 
 void* data_or_null(const Tensor& t) { return t.defined() ? t.data() : nullptr; }
@@ -47,7 +51,7 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight
   const Tensor bias = bias_.defined() ? bias_.contiguous() : bias_;
   const int64_t columns = normalized.numel();
   const int64_t rows = columns ? x.numel() / columns : 0;
-  Tensor y = empty_like(input), mean = empty({rows}, x.options()), rstd = empty({rows}, x.options());
+  Tensor y = empty_like(input), mean = empty_statistics(x, rows), rstd = empty_statistics(x, rows);
   if (!x.is_meta() && x.numel() > 0)
     kernel_table(x.device().type, op)
         .norm.layer_norm_forward(current_stream(x.device()), x.dtype(), input.data(), data_or_null(weight),
@@ -86,7 +90,7 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized, const Tensor& weight_,
   const Tensor weight = weight_.defined() ? weight_.contiguous() : weight_;
   const int64_t columns = normalized.numel();
   const int64_t rows = columns ? x.numel() / columns : 0;
-  Tensor y = empty_like(input), rstd = empty({rows}, x.options());
+  Tensor y = empty_like(input), rstd = empty_statistics(x, rows);
   if (!x.is_meta() && x.numel() > 0)
     kernel_table(x.device().type, op)
         .norm.rms_norm_forward(current_stream(x.device()), x.dtype(), input.data(), data_or_null(weight), y.data(),

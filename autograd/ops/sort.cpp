@@ -63,7 +63,8 @@ ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
 
 Unique unique(const Tensor& x) {
   const NoGrad guard;
-  const Tensor flat = reshape(x, {-1});
+  // What there is decides how large the results are, so the host has to see it.
+  const Tensor flat = reshape(x, {-1}).to(cpu_device);
   const auto [values, order] = sort(flat);
   const int64_t n = flat.numel();
   std::vector<int64_t> starts, counts, group(static_cast<size_t>(n));
@@ -79,7 +80,8 @@ Unique unique(const Tensor& x) {
     ++counts.back();
     group[static_cast<size_t>(order.data<int64_t>()[i])] = static_cast<int64_t>(starts.size()) - 1;
   }
-  return {index_select(values, 0, tensor(starts)), reshape(tensor(group), x.shape()), tensor(counts)};
+  return {index_select(values, 0, tensor(starts)).to(x.device()), reshape(tensor(group), x.shape()).to(x.device()),
+          tensor(counts).to(x.device())};
 }
 
 }  // namespace weft

@@ -252,7 +252,7 @@ Tensor as_strided(const Tensor& x, const Shape& shape, const Strides& strides, i
                 [=, before = x.shape()](Node&, const Gradients& dy) -> Gradients {
                   WEFT_CHECK(dense && shift >= 0, "as_strided", "its gradient needs a contiguous input");
                   // Element i of the view is element index[i] of x, possibly several times.
-                  const Tensor index = arange(before.numel());
+                  const Tensor index = arange(before.numel(), dy[0].device());
                   const Tensor places = index.alias(shape, strides, shift).contiguous();
                   const Tensor flat = zeros({before.numel()}, dy[0].options());
                   return {reshape(index_add(flat, 0, reshape(places, {-1}), reshape(dy[0], {-1})), before)};

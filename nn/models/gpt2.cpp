@@ -75,7 +75,7 @@ GPT2Transformer::GPT2Transformer(ModuleBase* parent, std::string name, const GPT
 }
 
 Tensor GPT2Transformer::forward(const Tensor& tokens) {
-  Tensor x = drop(wte(tokens) + wpe(arange(tokens.size(1))));
+  Tensor x = drop(wte(tokens) + wpe(arange(tokens.size(1), tokens.device())));
   for (GPT2Block& block : h) x = block(x);
   return ln_f(x);
 }

@@ -1,0 +1,253 @@
+// Rows of what layers are made of: products, convolution and pooling, softmax, norms, losses, embedding, attention,
+// dropout.
+#include "tests/autograd/op_cases.h"
+
+namespace weft::testing {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+const char* const kProducts = "where a zero meets an infinity depends on how a library cuts a product into tiles";
+const char* const kEdges = "what an infinity touches depends on the algorithm of a convolution";
+
+// Dropout with the same draws in every call.
+template <class F>
+auto with_fixed_draws(F f) {
+  return [f](In in) {
+    const RandomStream before = random_stream();
+    random_stream() = {.seed = 7, .step = 3};
+    auto result = f(in);
+    random_stream() = before;
+    return result;
+  };
+}
+
+void add_products(std::vector<OpCase>& cases) {
+  const auto add = [&](std::string name, std::vector<std::string> covers, std::vector<OpInput> inputs, OpCall call,
+                       std::vector<std::vector<Shape>> also = {}) {
+    cases.push_back({.name = std::move(name),
+                     .covers = std::move(covers),
+                     .inputs = std::move(inputs),
+                     .call = std::move(call),
+                     .also = std::move(also),
+                     .no_special = kProducts,
+                     .tolerance = {1e-4, 1e-4}});
+  };
+  const auto product = [](In in) { return matmul(in[0], in[1]); };
+  add("matmul", {"matmul"}, {real({3, 4}), real({4, 5})}, product,
+      {{{70, 33}, {33, 50}}, {{0, 4}, {4, 5}}, {{3, 0}, {0, 5}}, {{3, 4}, {4, 0}}});
+  add("matmul_of_vectors", {"matmul"}, {real({4}), real({4})}, product, {{{0}, {0}}});
+  add("matmul_vector_matrix", {"matmul"}, {real({4}), real({2, 4, 3})}, product);
+  add("matmul_matrix_vector", {"matmul"}, {real({2, 3, 4}), real({4})}, product);
+  add("matmul_batched", {"matmul"}, {real({2, 3, 4}), real({2, 4, 5})}, product, {{{0, 3, 4}, {0, 4, 5}}});
+  add("matmul_broadcast", {"matmul"}, {real({2, 1, 3, 4}), real({3, 4, 2})}, product);
+  add("matmul_of_transposed", {"matmul"}, {real({4, 3}), real({5, 4})},
+      [](In in) { return matmul(in[0].t(), in[1].t()); });
+  add("bmm", {"bmm"}, {real({3, 2, 4}), real({3, 4, 2})}, [](In in) { return bmm(in[0], in[1]); });
+  add("linear", {"linear"}, {real({2, 3, 4}), real({5, 4}), real({5})},
+      [](In in) { return linear(in[0], in[1], in[2]); },
+      {{{2, 0, 4}, {5, 4}, {5}}, {{4}, {5, 4}, {5}}, {{40, 64}, {48, 64}, {48}}});
+  add("linear_without_bias", {"linear"}, {real({3, 4}), real({5, 4})}, [](In in) { return linear(in[0], in[1]); });
+  add("linear_transposed", {"linear_transposed"}, {real({2, 3, 4}), real({4, 5}), real({5})},
+      [](In in) { return linear_transposed(in[0], in[1], in[2]); }, {{{40, 64}, {64, 48}, {48}}});
+  add("addmm", {"addmm"}, {real({5}), real({3, 4}), real({4, 5})},
+      [](In in) { return addmm(in[0], in[1], in[2], 0.5, 2); });
+  add("addmm_without_input", {"addmm"}, {real({5}), real({3, 4}), real({4, 5})},
+      [](In in) { return addmm(in[0], in[1], in[2], 0); });
+  add("outer", {"outer"}, {real({3}), real({4})}, [](In in) { return outer(in[0], in[1]); }, {{{0}, {4}}});
+  add("dot", {"dot"}, {real({6}), real({6})}, [](In in) { return dot(in[0], in[1]); }, {{{0}, {0}}});
+}
+
+void add_images(std::vector<OpCase>& cases) {
+  const auto add = [&](std::string name, std::vector<std::string> covers, std::vector<OpInput> inputs, OpCall call,
+                       std::vector<std::vector<Shape>> also = {}) {
+    cases.push_back({.name = std::move(name),
+                     .covers = std::move(covers),
+                     .inputs = std::move(inputs),
+                     .call = std::move(call),
+                     .also = std::move(also),
+                     .no_special = kEdges,
+                     .tolerance = {1e-4, 1e-4}});
+  };
+  const std::vector<OpInput> conv = {real({2, 2, 5, 6}), real({3, 2, 3, 2}), real({3})};
+  add("conv2d", {"conv2d"}, conv, [](In in) { return conv2d(in[0], in[1], in[2]); },
+      {{{2, 5, 6}, {3, 2, 3, 2}, {3}}, {{0, 2, 5, 6}, {3, 2, 3, 2}, {3}}, {{3, 8, 15, 16}, {16, 8, 3, 3}, {16}}});
+  add("conv2d_spread", {"conv2d"}, conv, [](In in) {
+    return conv2d(in[0], in[1], in[2], {.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}});
+  });
+  add("conv2d_grouped", {"conv2d"}, {real({1, 4, 4, 4}), real({6, 2, 2, 2})}, [](In in) {
+    return conv2d(in[0], in[1], {}, {.padding = {1, 0}, .groups = 2});
+  });
+  add("max_pool2d", {"max_pool2d", "max_pool2d_with_indices"}, {distinct({2, 2, 5, 6})},
+      [](In in) {
+        std::vector<Tensor> all =
+            listed(max_pool2d_with_indices(in[0], {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}}));
+        all.push_back(max_pool2d(in[0]));
+        return all;
+      },
+      {{{2, 5, 6}}, {{0, 2, 5, 6}}, {{3, 4, 20, 21}}});
+  cases.back().no_special.clear();
+  add("max_pool2d_dilated", {"max_pool2d"}, {distinct({1, 2, 6, 7})}, [](In in) {
+    return max_pool2d(in[0], {.kernel = {2, 2}, .stride = {1, 2}, .dilation = {2, 3}, .ceil_mode = true});
+  });
+  add("avg_pool2d", {"avg_pool2d"}, {real({2, 2, 5, 6})},
+      [](In in) {
+        return std::vector<Tensor>{
+            avg_pool2d(in[0], {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 1}, .ceil_mode = true}),
+            avg_pool2d(in[0], {.kernel = {2, 2}, .padding = {1, 1}, .count_include_pad = false})};
+      },
+      {{{2, 5, 6}}, {{0, 2, 5, 6}}, {{3, 4, 20, 21}}});
+}
+
+void add_norms(std::vector<OpCase>& cases) {
+  const std::vector<std::vector<Shape>> along_last = {{{0, 3, 5}}, {{2, 3, 1}}, {{3, 5, 70}}, {{2, 2, 1500}}};
+  const auto softmax_like = [&](const std::string& name, auto f) {
+    cases.push_back(
+        {.name = name, .inputs = {real({2, 3, 5})}, .call = [f](In in) { return f(in[0], -1); }, .also = along_last});
+    cases.push_back({.name = name + "_inner",
+                     .covers = {name},
+                     .inputs = {real({2, 3, 5})},
+                     .call = [f](In in) { return f(in[0], 1); },
+                     .also = {{{2, 0, 5}}, {{2, 40, 70}}}});
+    cases.push_back({.name = name + "_zero_dim", .covers = {name}, .inputs = {real({})}, .call = [f](In in) {
+                       return f(in[0], 0);
+                     }});
+    cases.push_back({.name = name + "_masked",
+                     .covers = {name},
+                     .inputs = {real({3, 6}), flags({6})},
+                     .call =
+                         [f](In in) {
+                           const Tensor y = f(masked_fill(in[0], in[1], -kInfinity), 1);
+                           return where(in[1], 0, y);
+                         },
+                     .no_special = "a masked NaN leaves a row that depends on the mask"});
+  };
+  softmax_like("softmax", [](const Tensor& x, int64_t dim) { return softmax(x, dim); });
+  softmax_like("log_softmax", [](const Tensor& x, int64_t dim) { return log_softmax(x, dim); });
+
+  const std::vector<std::vector<Shape>> rows = {{{0, 5}, {5}, {5}}, {{3, 2, 5}, {5}, {5}}};
+  cases.push_back(
+      {.name = "layer_norm",
+       .inputs = {real({3, 5}), real({5}), real({5})},
+       .call = [](In in) { return layer_norm(in[0], {in[1].size(0)}, in[1], in[2]); },
+       .also = {{{0, 5}, {5}, {5}}, {{3, 2, 5}, {5}, {5}}, {{40, 96}, {96}, {96}}, {{3, 1500}, {1500}, {1500}}},
+       .tolerance = {1e-4, 1e-4}});
+  cases.push_back({.name = "layer_norm_plain",
+                   .covers = {"layer_norm"},
+                   .inputs = {real({3, 5})},
+                   .call = [](In in) { return layer_norm(in[0], {5}); },
+                   .tolerance = {1e-4, 1e-4}});
+  cases.push_back({.name = "layer_norm_over_two",
+                   .covers = {"layer_norm"},
+                   .inputs = {real({3, 2, 4}), real({2, 4})},
+                   .call =
+                       [](In in) {
+                         return layer_norm(in[0], {2, 4}, in[1], {}, 0.1);
+                       },
+                   .tolerance = {1e-4, 1e-4}});
+  cases.push_back({.name = "rms_norm",
+                   .inputs = {real({3, 5}), real({5})},
+                   .call = [](In in) { return rms_norm(in[0], {in[1].size(0)}, in[1]); },
+                   .also = {{{0, 5}, {5}}, {{3, 2, 5}, {5}}, {{40, 96}, {96}}, {{3, 1500}, {1500}}},
+                   .tolerance = {1e-4, 1e-4}});
+  cases.push_back({.name = "rms_norm_plain", .covers = {"rms_norm"}, .inputs = {real({3, 5})}, .call = [](In in) {
+                     return rms_norm(in[0], {5});
+                   }});
+}
+
+void add_losses(std::vector<OpCase>& cases) {
+  using Reduction = LossReduction;
+  for (const auto& [suffix, reduction] :
+       {std::pair{"none", Reduction::none}, std::pair{"sum", Reduction::sum}, std::pair{"mean", Reduction::mean}}) {
+    cases.push_back({.name = fmt::format("cross_entropy_{}", suffix),
+                     .covers = {"cross_entropy"},
+                     .inputs = {real({4, 5}), index_below(5, {4})},
+                     .call = [r = reduction](In in) { return cross_entropy(in[0], in[1], {.reduction = r}); },
+                     .also = {{{70, 130}, {70}}, {{5, 2000}, {5}}},
+                     .tolerance = {1e-4, 1e-4}});
+    cases.push_back({.name = fmt::format("cross_entropy_weighted_{}", suffix),
+                     .covers = {"cross_entropy"},
+                     .inputs = {real({6, 4}), index_below(4, {6}), fixed({4}, 0.5, 2)},
+                     .call =
+                         [r = reduction](In in) {
+                           return cross_entropy(
+                               in[0], in[1],
+                               {.weight = in[2], .ignore_index = 1, .label_smoothing = 0.1, .reduction = r});
+                         },
+                     .tolerance = {1e-4, 1e-4}});
+    cases.push_back({.name = fmt::format("mse_loss_{}", suffix),
+                     .covers = {"mse_loss"},
+                     .inputs = {real({4, 5}), real({4, 5})},
+                     .call = [r = reduction](In in) { return mse_loss(in[0], in[1], r); },
+                     .also = {{{}, {}}, {{0}, {0}}}});
+  }
+  cases.push_back({.name = "cross_entropy_of_images",
+                   .covers = {"cross_entropy"},
+                   .inputs = {real({2, 4, 3}), index_below(4, {2, 3})},
+                   .call = [](In in) { return cross_entropy(in[0], in[1]); },
+                   .tolerance = {1e-4, 1e-4}});
+  cases.push_back({.name = "cross_entropy_of_one",
+                   .covers = {"cross_entropy"},
+                   .inputs = {real({5}), index_below(5, {})},
+                   .call = [](In in) { return cross_entropy(in[0], in[1]); }});
+}
+
+void add_attention(std::vector<OpCase>& cases) {
+  const auto add = [&](std::string name, std::vector<OpInput> inputs, OpCall call,
+                       std::vector<std::vector<Shape>> also = {}) {
+    cases.push_back({.name = "attention_" + name,
+                     .covers = {"scaled_dot_product_attention"},
+                     .inputs = std::move(inputs),
+                     .call = std::move(call),
+                     .also = std::move(also),
+                     .no_special = kProducts,
+                     .tolerance = {1e-4, 1e-4}});
+  };
+  const auto attend = [](In in, AttentionOptions options) {
+    return scaled_dot_product_attention(in[0], in[1], in[2], options);
+  };
+  const OpInput q = real({1, 2, 3, 4}), k = real({1, 2, 5, 4}), v = real({1, 2, 5, 3});
+  add("plain", {q, k, v}, [=](In in) { return attend(in, {}); },
+      {{{0, 2, 3, 4}, {0, 2, 5, 4}, {0, 2, 5, 4}}, {{2, 3, 70, 16}, {2, 3, 90, 16}, {2, 3, 90, 16}}});
+  add("causal", {real({2, 2, 4, 4}), real({2, 2, 4, 4}), real({2, 2, 4, 4})},
+      [=](In in) { return attend(in, {.causal = true}); },
+      {{{1, 2, 130, 32}, {1, 2, 130, 32}, {1, 2, 130, 32}}, {{1, 1, 65, 64}, {1, 1, 65, 64}, {1, 1, 65, 64}}});
+  add("grouped", {real({1, 4, 3, 4}), k, v}, [=](In in) { return attend(in, {.scale = 0.3}); });
+  add("one_head", {real({2, 3, 4}), real({2, 5, 4}), real({2, 5, 4})}, [=](In in) { return attend(in, {}); });
+  add("flags", {q, k, v, flags({3, 5})}, [=](In in) { return attend(in, {.mask = in[3]}); });
+  add("bias", {q, k, v, fixed({2, 3, 5})}, [=](In in) { return attend(in, {.mask = in[3]}); });
+  add("learned_bias", {q, k, v, real({2, 1, 5})}, [=](In in) { return attend(in, {.mask = in[3]}); });
+  add("dropout", {q, k, v}, with_fixed_draws([=](In in) { return attend(in, {.causal = true, .dropout = 0.3}); }));
+}
+
+}  // namespace
+
+std::vector<OpCase> layer_cases() {
+  std::vector<OpCase> cases;
+  add_products(cases);
+  add_images(cases);
+  add_norms(cases);
+  add_losses(cases);
+  add_attention(cases);
+  cases.push_back({.name = "embedding",
+                   .inputs = {real({6, 4}), index_below(6, {3, 5})},
+                   .call = [](In in) { return embedding(in[0], in[1]); },
+                   .also = {{{6, 4}, {0}}, {{6, 4}, {}}, {{6, 33}, {700}}},
+                   .tolerance = {1e-4, 1e-4}});
+  cases.push_back({.name = "embedding_with_padding",
+                   .covers = {"embedding"},
+                   .inputs = {real({6, 4}), index_below(6, {9})},
+                   .call = [](In in) { return embedding(in[0], in[1].to(i32), 2); },
+                   .no_differences = "the padding row has no gradient by definition"});
+  cases.push_back({.name = "dropout",
+                   .inputs = {real({6, 7})},
+                   .call = with_fixed_draws([](In in) {
+                     return std::vector<Tensor>{dropout(in[0], 0.3), dropout(in[0], 1), dropout(in[0], 0.5, false)};
+                   }),
+                   .also = {{{0}}, {{}}, {{130, 33}}}});
+  cases.push_back({.name = "dropout_with_mask", .inputs = {real({4, 5}), flags({4, 5})}, .call = [](In in) {
+                     return dropout_with_mask(in[0], in[1], 0.25);
+                   }});
+  return cases;
+}
+
+}  // namespace weft::testing
