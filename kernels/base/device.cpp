@@ -20,10 +20,10 @@ std::string own_folder() {
 }
 
 // Opened once and kept: its code may be running on other threads until the very end.
-const DeviceLibrary* open_library(DeviceType type, std::string& why) {
+const DeviceLibrary* open_library(DeviceType type, void*& handle, std::string& why) {
   const std::string file = fmt::format("libweft_{}.so", name(type));
   // The one beside this library belongs to it; the linker's search path is for unusual installations.
-  void* handle = dlopen((own_folder() + file).c_str(), RTLD_NOW | RTLD_LOCAL);
+  handle = dlopen((own_folder() + file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     why = dlerror();
     handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -41,14 +41,20 @@ const DeviceLibrary* open_library(DeviceType type, std::string& why) {
 struct Slot {
   std::once_flag once;
   std::atomic<const DeviceLibrary*> library{nullptr};
+  void* handle = nullptr;  // valid once `library` is set
   std::string why;
 };
 
-const DeviceLibrary* find_library(DeviceType type, std::string& why) {
+Slot& slot_of(DeviceType type) {
   static std::array<Slot, kDeviceTypes>* const slots = new std::array<Slot, kDeviceTypes>;
-  Slot& slot = (*slots)[static_cast<size_t>(type)];
+  return (*slots)[static_cast<size_t>(type)];
+}
+
+const DeviceLibrary* find_library(DeviceType type, std::string& why) {
+  Slot& slot = slot_of(type);
   if (const DeviceLibrary* library = slot.library.load(std::memory_order_acquire)) return library;
-  std::call_once(slot.once, [&] { slot.library.store(open_library(type, slot.why), std::memory_order_release); });
+  std::call_once(slot.once,
+                 [&] { slot.library.store(open_library(type, slot.handle, slot.why), std::memory_order_release); });
   why = slot.why;
   return slot.library.load(std::memory_order_acquire);
 }
@@ -67,6 +73,16 @@ const DeviceLibrary& device_library(DeviceType type, std::string_view op) {
 }
 
 const DeviceRuntime& device_runtime(DeviceType type, std::string_view op) { return *device_library(type, op).runtime; }
+
+void* device_symbol(DeviceType type, const char* symbol, std::string_view op) {
+  device_library(type, op);
+  return loaded_device_symbol(type, symbol);
+}
+
+void* loaded_device_symbol(DeviceType type, const char* symbol) noexcept {
+  const Slot& slot = slot_of(type);
+  return slot.library.load(std::memory_order_acquire) ? dlsym(slot.handle, symbol) : nullptr;
+}
 
 int device_count(DeviceType type) noexcept {
   if (type == DeviceType::cpu || type == DeviceType::meta) return 1;

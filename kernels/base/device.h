@@ -90,6 +90,13 @@ struct DeviceLibrary {
 const DeviceLibrary& device_library(DeviceType type, std::string_view op);
 const DeviceRuntime& device_runtime(DeviceType type, std::string_view op);
 
+// Something else that the device's library exports under a C name: the compiler of kernels given as text
+// (kernels/base/device_compiler.h), NCCL's process groups. Null where it has none of that name; throws as device_library
+// does.
+void* device_symbol(DeviceType type, const char* symbol, std::string_view op);
+// The same without opening the library: null as long as nobody has.
+void* loaded_device_symbol(DeviceType type, const char* symbol) noexcept;
+
 // How many devices of a type this machine has; 0 also where the library or the driver is missing.
 int device_count(DeviceType type) noexcept;
 

@@ -25,7 +25,7 @@ std::string_view advice(cudaError_t status) {
   switch (status) {
     case cudaErrorInsufficientDriver: return "; there is no NVIDIA driver, or one too old for this build of CUDA";
     case cudaErrorNoDevice: return "; the driver sees no GPU (is CUDA_VISIBLE_DEVICES set?)";
-    case cudaErrorNoKernelImageForDevice: return "; this build has no code for this GPU, see -Dcuda_architectures";
+    case cudaErrorNoKernelImageForDevice: return "; this build has no code for this GPU, see -Dgpu_architectures";
     case cudaErrorStreamCaptureUnsupported: return "; the call cannot be part of a captured graph";
     case cudaErrorIllegalAddress:
     case cudaErrorMisalignedAddress:
