@@ -69,6 +69,7 @@ struct ConvKernels {
   void (*conv2d_backward_weight)(Stream stream, DType dtype, const Conv2dShape& shape, const void* input,
                                  const void* grad_output, void* grad_weight, void* grad_bias);
 
+  // Pooling on devices also takes bf16 and f16, with sums in f32.
   // indices[i] is where in its H×W plane output[i] was found: row · W + column, the first of equals. A NaN wins.
   // Padding never does.
   void (*max_pool2d_forward)(Stream stream, DType dtype, const Pool2dShape& shape, const void* input, void* output,

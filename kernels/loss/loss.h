@@ -7,6 +7,9 @@
 //
 // The softmax is kept as two numbers a row, its maximum and log(sum(exp(x - maximum))), not as their sum: for logits
 // near 1e8 the sum would swallow the logarithm.
+//
+// Devices also take logits and weights of bf16 and f16: what is one number a row (loss, row_max, log_sum, row_weight,
+// scale) is f32 then. There a bad target surfaces at the next synchronisation; its row is treated as ignored.
 #pragma once
 #include <cstdint>
 

@@ -5,7 +5,7 @@
 //
 // Everything is contiguous and of one dtype, f32 or f64: x, y, dy, dx [rows, columns]; weight, bias and their gradients
 // [columns]; mean, rstd [rows]. Gradients of weight and bias are summed over fixed tiles of rows, so their bits do not
-// depend on the number of threads.
+// depend on the number of threads. Devices also take bf16 and f16: then mean and rstd are f32, as is all arithmetic.
 #pragma once
 #include <cstdint>
 

@@ -2,7 +2,8 @@
 //
 //   weft::cpu::softmax_kernels.forward(stream, f32, x, y, rows, classes, 1, false);   // over the last axis
 //
-// A contiguous tensor with the axis in the middle is [outer, size, inner]; the last axis has inner == 1.
+// A contiguous tensor with the axis in the middle is [outer, size, inner]; the last axis has inner == 1. Devices also
+// take bf16 and f16, and compute those in f32.
 #pragma once
 #include <cstdint>
 
