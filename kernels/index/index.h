@@ -33,8 +33,8 @@ struct IndexKernels {
   // out[o, i, :] = x[o, index[i], :]; x: [outer, size, inner], out: [outer, n, inner], contiguous.
   void (*select)(Stream stream, int64_t element_bytes, const void* x, int64_t outer, int64_t size, int64_t inner,
                  const int64_t* index, int64_t n, void* out);
-  // out[o, index[i], :] += alpha · source[o, i, :]; shapes as above. f32, f64, i64; on devices
-  // also bf16 and f16, which are added up in f32 and rounded once.
+  // out[o, index[i], :] += alpha · source[o, i, :]; shapes as above. f32, f64, i64; on devices also
+  // bf16 and f16, which are added up in f32 and rounded once.
   void (*add)(Stream stream, DType dtype, void* out, int64_t outer, int64_t size, int64_t inner, const int64_t* index,
               int64_t n, const void* source, double alpha);
 
