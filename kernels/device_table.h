@@ -23,6 +23,7 @@ extern const LossKernels loss_kernels;
 extern const EmbeddingKernels embedding_kernels;
 extern const IndexKernels index_kernels;
 extern const OptimizerKernels optimizer_kernels;
+extern const RandomKernels random_kernels;
 
 // kernels/cuda/runtime.cpp, kernels/simt/runtime.cpp
 extern const DeviceRuntime device_runtime_table;

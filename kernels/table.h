@@ -17,6 +17,7 @@
 #include "kernels/norm/norm.h"
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/random/random.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/softmax/softmax.h"
 
@@ -35,6 +36,7 @@ struct KernelTable {
   const EmbeddingKernels& embedding;
   const IndexKernels& index;
   const OptimizerKernels& optimizer;
+  const RandomKernels& random;
 };
 
 const KernelTable& kernel_table(DeviceType device, std::string_view op);

@@ -4,12 +4,14 @@
 //   Generator g(42); Tensor x = randn({3}, {}, &g);
 //
 // Generator is torch's CPU generator: mt19937 (Matsumoto & Nishimura 1998) with torch's recipes for uniform, normal
-// and integer draws, so a seed gives the values torch gives. Philox is the counter-based generator (Salmon et al. 2011,
-// "Parallel random numbers: as easy as 1, 2, 3", Philox4x32-10) behind dropout: a value depends only on (key, counter).
+// and integer draws, so a seed gives the values torch gives. Philox (kernels/random/philox.h) is the counter-based
+// generator behind dropout: a value depends only on (key, counter).
 #pragma once
 #include <array>
 #include <cstdint>
 #include <vector>
+
+#include "kernels/random/philox.h"
 
 namespace weft {
 
@@ -63,9 +65,6 @@ class Generator {
 Generator& default_generator();
 // Seeds it, and the (seed, step, op) stream of dropout with it.
 void manual_seed(uint64_t seed);
-
-// Four random words for (key, counter).
-std::array<uint32_t, 4> philox4x32_10(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
 // The stream that keyed ops such as dropout draw from: every call is one op; `step` is set by the training loop.
 // A value depends on (seed, step, op, element), never on the world size or on threads.

@@ -1,7 +1,7 @@
 #include "autograd/ops/dropout.h"
 
 #include "autograd/ops/ops.h"
-#include "kernels/base/parallel.h"
+#include "kernels/table.h"
 #include "tensor/random.h"
 
 namespace weft {
@@ -17,22 +17,10 @@ Tensor dropout(const Tensor& x, double p, bool training) {
   Tensor mask = empty(x.shape(), {.dtype = DType::f32, .device = x.device()});
   const uint32_t op = stream.op++;
   if (!mask.is_meta() && x.numel() > 0) {
-    const std::array<uint32_t, 2> key = {static_cast<uint32_t>(stream.seed), static_cast<uint32_t>(stream.seed >> 32)};
     const int64_t per_sample = x.dim() > 0 ? x.numel() / x.size(0) : 1;
-    const uint64_t first = stream.sample_offset * static_cast<uint64_t>(per_sample);
-    // Kept where the 32-bit word is at least p · 2^32.
-    const auto threshold = static_cast<uint64_t>(p * 4294967296.0);
-    float* out = mask.data<float>();
-    parallel_for(x.numel(), 1 << 14, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end;) {
-        const uint64_t element = first + static_cast<uint64_t>(i);
-        const uint64_t block = element / 4;
-        const auto words =
-            philox4x32_10({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), stream.step, op}, key);
-        for (size_t lane = element % 4; lane < 4 && i < end; ++lane, ++i)
-          out[i] = words[lane] >= threshold ? 1.0f : 0.0f;
-      }
-    });
+    kernel_table(x.device().type, "dropout")
+        .random.keep_mask(current_stream(x.device()), {.seed = stream.seed, .step = stream.step, .op = op},
+                          stream.sample_offset * static_cast<uint64_t>(per_sample), p, mask.data<float>(), x.numel());
   }
   return dropout_with_mask(x, mask, p);
 }

@@ -11,6 +11,7 @@
 #include "kernels/base/strided_index.h"
 #include "kernels/copy/copy.h"
 #include "kernels/copy/device_convert.h"
+#include "kernels/device_table.h"
 
 namespace weft::WEFT_DEVICE {
 namespace {
@@ -281,6 +282,6 @@ void fill(Stream stream, DType dtype, void* dst, int64_t n, double value) {
 
 }  // namespace
 
-extern const CopyKernels copy_kernels = {.copy = copy, .fill = fill};
+extern constinit const CopyKernels copy_kernels = {.copy = copy, .fill = fill};
 
 }  // namespace weft::WEFT_DEVICE

@@ -7,8 +7,6 @@
 
 namespace weft::cuda {
 
-WEFT_PENDING(PointwiseKernels, pointwise_kernels)
-WEFT_PENDING(CopyKernels, copy_kernels)
 WEFT_PENDING(ReduceKernels, reduce_kernels)
 WEFT_PENDING(SoftmaxKernels, softmax_kernels)
 WEFT_PENDING(NormKernels, norm_kernels)

@@ -1,4 +1,5 @@
 // The device kernels of all families. The kernels themselves are in device_kernel.h, the formulas in functors/.
+#include "kernels/device_table.h"
 #include "kernels/pointwise/device_kernel.h"
 
 namespace weft::WEFT_DEVICE {
@@ -8,7 +9,7 @@ bool run_family(Stream stream, PointwiseOp op, PointwisePass pass, const Pointwi
   switch (op) {
 #define WEFT_POINTWISE(op, Functor, family, ...) \
   case PointwiseOp::op:                          \
-    return run_##family(stream, op, pass, arguments);
+    return run_##family(stream, PointwiseOp::op, pass, arguments);
 #include "kernels/pointwise/pointwise.def"
 #undef WEFT_POINTWISE
   }
@@ -24,6 +25,6 @@ void run(Stream stream, PointwiseOp op, PointwisePass pass, const PointwiseArgum
 
 }  // namespace
 
-extern const PointwiseKernels pointwise_kernels = {.run = run};
+extern constinit const PointwiseKernels pointwise_kernels = {.run = run};
 
 }  // namespace weft::WEFT_DEVICE

@@ -3,8 +3,6 @@
 
 namespace weft::simt {
 
-extern const PointwiseKernels pointwise_kernels = cpu::pointwise_kernels;
-extern const CopyKernels copy_kernels = cpu::copy_kernels;
 extern const ReduceKernels reduce_kernels = cpu::reduce_kernels;
 extern const ConvKernels conv_kernels = cpu::conv_kernels;
 extern const SoftmaxKernels softmax_kernels = cpu::softmax_kernels;
