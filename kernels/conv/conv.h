@@ -5,9 +5,9 @@
 //   conv_kernels.conv2d_forward(stream, f32, shape, x, weight, bias, y);  // y: [64, 32, 26, 26]
 //
 // Arrays are dense: input [N, C, H, W], weight [O, C / groups, kH, kW], bias [O], output [N, O, oH, oW]. dtype is f32 or
-// f64; f32 runs on oneDNN, one thread a tile of images. Callers check shapes; a size of zero is fine. Every result is
-// overwritten, none is added to, and none depends on the number of threads: work is cut by the shape alone, and the
-// gradient of the weight adds its tiles in a fixed order.
+// f64; f32 runs on oneDNN, one thread a tile of images or, of one large image, of channels. Callers check shapes; a size
+// of zero is fine. Every result is overwritten, none is added to, and none depends on the number of threads: work is cut
+// by the shape alone, and the gradient of the weight adds its tiles in a fixed order.
 #pragma once
 #include <cstdint>
 

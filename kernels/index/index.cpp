@@ -59,17 +59,36 @@ void gather(Stream, int64_t element_bytes, const Layout<3>& layout, const void* 
   });
 }
 
-// One thread: any two elements may go to the same place.
+// Along the indexed dimension, where out has stride 0, any two elements may go to the same place, so one thread takes
+// them in order. Those that differ in another coordinate cannot: tiles cut the largest other dimension.
 template <class T, class F>
 void scatter_rows(const Layout<3>& layout, const void* source, const int64_t* index, void* out, int64_t out_step,
                   F&& write) {
   const int64_t n = layout.row_size();
-  layout.for_each_row(0, layout.rows(), [&](const auto& offset) {
-    const T* from = static_cast<const T*>(source) + offset[0];
-    const int64_t* at = index + offset[1];
-    T* to = static_cast<T*>(out) + offset[2];
-    for (int64_t i = 0; i < n; ++i)
-      write(to[i * layout.row_stride(2) + at[i * layout.row_stride(1)] * out_step], from[i * layout.row_stride(0)]);
+  if (n == 0 || layout.rows() == 0) return;
+  int cut = -1;
+  for (int d = 0; d < layout.ndim; ++d) {
+    const auto at = static_cast<size_t>(d);
+    if (layout.strides[2][at] != 0 && (cut < 0 || layout.sizes[at] > layout.sizes[static_cast<size_t>(cut)])) cut = d;
+  }
+  const auto walk = [&](const Layout<3>& part, int64_t from_offset, int64_t index_offset, int64_t to_offset) {
+    const int64_t count = part.row_size();
+    part.for_each_row(0, part.rows(), [&](const auto& offset) {
+      const T* from = static_cast<const T*>(source) + from_offset + offset[0];
+      const int64_t* at = index + index_offset + offset[1];
+      T* to = static_cast<T*>(out) + to_offset + offset[2];
+      for (int64_t i = 0; i < count; ++i)
+        write(to[i * part.row_stride(2) + at[i * part.row_stride(1)] * out_step], from[i * part.row_stride(0)]);
+    });
+  };
+  if (cut < 0) return walk(layout, 0, 0, 0);
+  const auto d = static_cast<size_t>(cut);
+  const int64_t size = layout.sizes[d];
+  const int64_t elements = layout.rows() * n;
+  parallel_for(size, std::max<int64_t>(1, kGrain / (elements / size)), [&](int64_t begin, int64_t end) {
+    Layout<3> part = layout;
+    part.sizes[d] = end - begin;
+    walk(part, begin * layout.strides[0][d], begin * layout.strides[1][d], begin * layout.strides[2][d]);
   });
 }
 

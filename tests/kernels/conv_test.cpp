@@ -194,14 +194,20 @@ TEST(Conv2d, RandomShapes) {
   }
 }
 
+// Work enough to be cut into tiles of channels; the last tile is a smaller one.
+TEST(Conv2d, OneLargeImage) {
+  check_conv<float>(conv(1, 72, 14, 15, 104, 3, 1, 1));
+  check_conv<float>(conv(1, 150, 12, 12, 70, 5, 2));
+  check_conv<float>(conv(1, 160, 28, 28, 96, 1));
+}
+
 TEST(Conv2d, SizesOfZero) {
   check_both(conv(0, 3, 8, 8, 4, 3));
   check_both(conv(2, 0, 8, 8, 4, 3));
   check_both(conv(2, 3, 8, 8, 0, 3));
 }
 
-TEST(Conv2d, BitsDoNotDependOnTheNumberOfThreads) {
-  const Conv2dShape s = conv(37, 16, 14, 14, 24, 3, 1, 1);
+void check_bits_by_threads(const Conv2dShape& s) {
   const ConvArrays sizes(s);
   const auto x = random_values<float>(sizes.input, 1), w = random_values<float>(sizes.weight, 2);
   const auto gy = random_values<float>(sizes.output, 3);
@@ -219,6 +225,11 @@ TEST(Conv2d, BitsDoNotDependOnTheNumberOfThreads) {
   set_num_threads(before);
   for (const auto& other : results)
     EXPECT_EQ(std::memcmp(results[0].data(), other.data(), other.size() * sizeof(float)), 0);
+}
+
+TEST(Conv2d, BitsDoNotDependOnTheNumberOfThreads) {
+  check_bits_by_threads(conv(37, 16, 14, 14, 24, 3, 1, 1));
+  check_bits_by_threads(conv(1, 96, 16, 16, 96, 3, 1, 1));
 }
 
 TEST(Conv2d, RanksAsThreadsShareTheCompiledKernels) {
