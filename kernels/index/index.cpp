@@ -85,7 +85,8 @@ void scatter_rows(const Layout<3>& layout, const void* source, const int64_t* in
   const auto d = static_cast<size_t>(cut);
   const int64_t size = layout.sizes[d];
   const int64_t elements = layout.rows() * n;
-  parallel_for(size, std::max<int64_t>(1, kGrain / (elements / size)), [&](int64_t begin, int64_t end) {
+  const int64_t least = cut + 1 == layout.ndim ? 256 : 1;  // a row is read and written by cache lines
+  parallel_for(size, std::max(least, kGrain / (elements / size)), [&](int64_t begin, int64_t end) {
     Layout<3> part = layout;
     part.sizes[d] = end - begin;
     walk(part, begin * layout.strides[0][d], begin * layout.strides[1][d], begin * layout.strides[2][d]);

@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-constexpr std::array<int64_t, 3> kSizes{61, 70, 90};
+constexpr std::array<int64_t, 3> kSizes{17, 30, 700};
 
 // `source` and `index` have kSizes; out has `positions` in place of the size along `dim`.
 struct Scattered {
