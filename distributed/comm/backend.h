@@ -46,6 +46,15 @@ class Backend {
   // Ends a wait_for_progress of this rank.
   virtual void poke() = 0;
 
+  // For a backend that stands on this one: throws what `operation` would fail with if the group was aborted, and says
+  // whether the process of another rank has ended.
+  virtual bool check(const Operation& operation) = 0;
+  // Whether tensors of this device may be given to it.
+  virtual bool reaches(Device device) const {
+    // What the emulator's kernels work on is ordinary memory.
+    return device.type == DeviceType::cpu || device.type == DeviceType::simt;
+  }
+
   // Makes every present and later operation of the group, its sub-groups and the group it came from fail on every rank with
   // this reason. The first reason stays.
   virtual void abort(ErrorCode code, std::string_view reason) = 0;

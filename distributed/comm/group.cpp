@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+
+#include "distributed/comm/backends/nccl/nccl.h"
+#include "kernels/base/device.h"
 
 namespace weft::comm {
 namespace {
@@ -132,6 +136,38 @@ std::shared_ptr<Group> Group::split(int color, int key, std::string name, CallSi
     return all[2 * static_cast<size_t>(a) + 1] < all[2 * static_cast<size_t>(b) + 1];
   });
   return make_subgroup(ranks, static_cast<uint64_t>(color), std::move(name));
+}
+
+std::shared_ptr<Group> Group::with_device(Device device, CallSite site) {
+  std::string failure;
+  MakeNcclBackend make = nullptr;
+  if (!backend_->reaches(device)) {
+    try {
+      void* symbol =
+          device.type == DeviceType::cuda ? device_symbol(device.type, kMakeNcclBackend, "with_device") : nullptr;
+      if (!symbol)
+        fail(ErrorCode::unsupported, "with_device", "no backend exchanges tensors on {}", weft::name(device));
+      make = reinterpret_cast<MakeNcclBackend>(symbol);
+      const int devices = device_runtime(device.type, "with_device").device_count();
+      WEFT_CHECK(device.index < devices, "with_device", "there is no {}; this machine has {} devices",
+                 weft::name(device), devices);
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+  }
+  // All or none: a rank without a device must not leave the others waiting for it.
+  const std::vector<std::string> failures = all_gather_bytes(failure, site);
+  for (int other = 0; other < size(); ++other) {
+    const std::string& theirs = failures[static_cast<size_t>(other)];
+    if (!theirs.empty()) fail(ErrorCode::unsupported, "with_device", "rank {}: {}", other, theirs);
+  }
+  ++splits_;
+  std::vector<int> everyone(static_cast<size_t>(size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  std::unique_ptr<Backend> base = backend_->subgroup(everyone, splits_ << 32, backend_->group_name(), timeout_);
+  std::unique_ptr<Backend> backend =
+      make ? std::unique_ptr<Backend>(make(base.release(), device, timeout_)) : std::move(base);
+  return std::make_shared<Group>(std::move(backend), store_, timeout_);
 }
 
 std::shared_ptr<Group> Group::subgroup(const std::vector<int>& ranks, std::string name, CallSite site) {

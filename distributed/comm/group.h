@@ -39,6 +39,8 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<void> allocate_shared(int64_t bytes, CallSite site);
   // Waits. Null for ranks with a negative color.
   std::shared_ptr<Group> split(int color, int key, std::string name, CallSite site);
+  // Waits. The same ranks, who may then also pass tensors on `device`, each its own.
+  std::shared_ptr<Group> with_device(Device device, CallSite site);
   // Waits. Null for ranks whose list does not hold them.
   std::shared_ptr<Group> subgroup(const std::vector<int>& ranks, std::string name, CallSite site);
 

@@ -8,8 +8,11 @@
 
 #include "distributed/comm/reduce.h"
 #include "kernels/base/dtype.h"
+#include "kernels/base/stream.h"
 
 namespace weft {
+
+class Event;  // tensor/device.h
 
 // Where the user's call stands. As a default argument, `CallSite site = {}`, it is the place of the outer call.
 struct CallSite {
@@ -69,6 +72,8 @@ struct Operation {
   int64_t count = 0;
   const void* input = nullptr;
   void* output = nullptr;
+  Device device{};               // where input and output lie
+  const Event* ready = nullptr;  // on a GPU: the buffers may be used after this event
   // The how-manieth operation of its group: collectives count together, sends and receives apart.
   uint64_t sequence = 0;
   CallSite site{};

@@ -8,6 +8,7 @@
 #include "distributed/comm/backends/shm/shm.h"
 #include "distributed/comm/group.h"
 #include "distributed/launch/environment.h"
+#include "tensor/device.h"
 #include "tensor/factory.h"
 
 namespace weft {
@@ -18,8 +19,6 @@ namespace {
 
 void check_tensor(const Tensor& x, std::string_view op, std::string_view role) {
   WEFT_CHECK(x.defined(), op, "the {} is an undefined tensor", role);
-  WEFT_CHECK(x.device().type == DeviceType::cpu, op, "the {} lives on {}; expected a tensor on the cpu", role,
-             name(x.device().type));
 }
 
 void check_parts(const Tensor& whole, const Tensor& part, int size, std::string_view op, std::string_view whole_role,
@@ -89,23 +88,41 @@ const std::shared_ptr<Store>& ProcessGroup::store() const { return group().store
 Work ProcessGroup::submit(OpKind kind, const Tensor* input, const Tensor* output, int64_t count, int peer,
                           Reduce reduce, CallSite site) const {
   comm::Operation operation{.kind = kind, .reduce = reduce, .peer = peer, .count = count, .site = site};
-  if (input || output) operation.dtype = (input ? input : output)->dtype();
+  std::shared_ptr<Event> ready;
+  if (input || output) {
+    const Tensor& any = input ? *input : *output;
+    operation.dtype = any.dtype();
+    operation.device = any.device();
+    const std::string_view op = comm::name(kind);
+    WEFT_CHECK(!input || !output || input->device() == output->device(), op, "input and output live on {} and {}",
+               weft::name(input->device()), weft::name(output->device()));
+    WEFT_CHECK(group().backend().reaches(any.device()), op,
+               "the tensor lives on {}, which a group of backend {} does not reach{}", weft::name(any.device()),
+               backend(), any.device().type == DeviceType::cuda ? "; make one by with_device" : "");
+  }
   Tensor source = input ? dense(*input) : Tensor();
   Tensor target;
   if (output == input) {
     target = source;
   } else if (output) {
-    target = output->is_contiguous() ? *output : empty(output->shape(), output->dtype());
+    target = output->is_contiguous() ? *output
+                                     : empty(output->shape(), {.dtype = output->dtype(), .device = output->device()});
+  }
+  if (operation.device.type == DeviceType::cuda) {
+    ready = std::make_shared<Event>(operation.device);
+    ready->record(current_stream(operation.device));
+    operation.ready = ready.get();
   }
   if (input) operation.input = address(source);
   if (output) operation.output = address(target);
   Tensor copy_to;  // the caller's tensor, when the result is in a copy
   if (output && !target.is(*output)) copy_to = *output;
   if (output) output->storage()->bump_version();
-  return group().submit(operation, [source = std::move(source), target = std::move(target), copy_to] {
+  return group().submit(operation, [source = std::move(source), target = std::move(target), copy_to, ready] {
     if (!copy_to.defined()) return;
     const NoGrad guard;
     copy_to.detach().copy_(target);
+    if (copy_to.device().type == DeviceType::cuda) synchronize(copy_to.device());
   });
 }
 
@@ -138,7 +155,7 @@ Tensor ProcessGroup::all_gather(const Tensor& input, CallSite site) const {
   Shape shape = input.shape();
   if (shape.empty()) shape.push_back(1);
   shape[0] *= size();
-  Tensor output = empty(shape, input.dtype());
+  Tensor output = empty(shape, {.dtype = input.dtype(), .device = input.device()});
   all_gather(output, input, site).wait();
   return output;
 }
@@ -217,6 +234,10 @@ Tensor ProcessGroup::empty_shared(const Shape& shape, DType dtype, CallSite site
 
 ProcessGroup ProcessGroup::split(int color, int key, std::string name, CallSite site) const {
   return ProcessGroup(group().split(color, key, std::move(name), site));
+}
+
+ProcessGroup ProcessGroup::with_device(Device device, CallSite site) const {
+  return ProcessGroup(group().with_device(device, site));
 }
 
 ProcessGroup ProcessGroup::subgroup(const std::vector<int>& ranks, std::string name, CallSite site) const {

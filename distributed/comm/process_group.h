@@ -8,7 +8,8 @@
 //
 // Rules. Every rank calls the same collectives in the same order, from one thread a group. A tensor belongs to the operation
 // until its Work is done. Results are the same bits on every rank: elements are combined in rank order, whatever the size
-// or algorithm. Tensors may be non-contiguous (they are copied) and empty; they live on the CPU. Gradients are not recorded.
+// or algorithm. Tensors may be non-contiguous (they are copied) and empty. They live on the CPU, or on a GPU in a group made by with_device.
+// Gradients are not recorded.
 //
 // Errors. A wrong argument throws at the call. Work::wait throws mismatch on every rank when ranks call different things
 // (the group stays usable); timeout, naming the rank that is behind and its last operation; peer_lost when a rank has died.
@@ -54,7 +55,7 @@ class ProcessGroup {
   int rank() const;
   int size() const;
   const std::string& name() const;
-  std::string_view backend() const;  // "local" or "shm"
+  std::string_view backend() const;  // "local", "shm" or "nccl"
   std::chrono::milliseconds timeout() const;
   const std::shared_ptr<Store>& store() const;  // that it was made with; may be null
 
@@ -97,6 +98,11 @@ class ProcessGroup {
   Tensor empty_shared(const Shape& shape, DType dtype = DType::f32, CallSite site = {}) const;
   // Ranks of one color form a group, ordered by key, then by rank here; a negative color: undefined, in none.
   ProcessGroup split(int color, int key = 0, std::string name = {}, CallSite site = {}) const;
+  // The same ranks, who may then also exchange tensors on `device`: each rank names its own GPU. Such operations start
+  // after what is queued on the calling thread's stream, and wait() returns when the GPU is done with them. NCCL carries
+  // them: sums are not in rank order then, and a send is done only when it is being received. Throws unsupported, on
+  // every rank, where a rank has no such device.
+  ProcessGroup with_device(Device device, CallSite site = {}) const;
   // The group of these ranks, in this order. Every rank calls it; those that are to be in one group give the same list.
   // A rank whose list does not hold it gets an undefined group.
   ProcessGroup subgroup(const std::vector<int>& ranks, std::string name = {}, CallSite site = {}) const;

@@ -15,6 +15,7 @@ WEFT_PENDING(LossKernels, loss_kernels)
 WEFT_PENDING(EmbeddingKernels, embedding_kernels)
 WEFT_PENDING(IndexKernels, index_kernels)
 WEFT_PENDING(OptimizerKernels, optimizer_kernels)
+WEFT_PENDING(RandomKernels, random_kernels)
 
 __attribute__((weak)) void max_pool2d_forward(Stream, DType, const Pool2dShape&, const void*, void*, int64_t*) {
   fail(ErrorCode::unsupported, "max_pool2d", "not on cuda yet");

@@ -51,6 +51,13 @@ void DirectBackend::throw_if_aborted(const Operation& operation) const {
     fail(abort_->code, title(operation, group_name(), rank()), "{}", abort_->reason);
 }
 
+bool DirectBackend::check(const Operation& operation) {
+  throw_if_aborted(operation);
+  for (int other = 0; other < size(); ++other)
+    if (other != rank() && connection_lost(other)) return true;
+  return false;
+}
+
 void DirectBackend::give_up(const Operation& operation, ErrorCode code, const std::string& text) {
   const std::string what = title(operation, group_name(), rank());
   abort(code, fmt::format("rank {} stopped the group in {}: {}", rank(), what, text));

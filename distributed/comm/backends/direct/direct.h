@@ -34,6 +34,7 @@ class DirectBackend : public Backend {
   bool progress(Transfer& transfer) override;
   void wait_for_progress(std::span<Transfer* const> transfers, Patience patience) override;
   void poke() override;
+  bool check(const Operation& operation) override;
   void abort(ErrorCode code, std::string_view reason) override;
 
  protected:
