@@ -21,7 +21,7 @@
 #define __device__
 #define __host__
 #define __constant__ static
-#define __forceinline__ inline __attribute__((always_inline))
+#define __forceinline__ WEFT_ALWAYS_INLINE
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 // A variable of a block. An OS thread runs one block at a time, so it is one a thread; in a function, thread_local says
@@ -145,7 +145,7 @@ inline long long __double_as_longlong(double x) { return std::bit_cast<long long
 inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
 inline int __float2int_rn(float x) { return static_cast<int>(std::lrint(x)); }
 template <class T>
-T __ldg(const T* pointer) {
+__forceinline__ T __ldg(const T* pointer) {
   return *pointer;
 }
 using std::max;
@@ -157,15 +157,17 @@ namespace weft::simt {
 inline float rsqrtf(float x) { return 1.0f / ::sqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / ::sqrt(x); }
 
-inline void cp_async16(void* shared, const void* global) { emulator::start_copy16(shared, global); }
+__forceinline__ void cp_async16(void* shared, const void* global) { emulator::start_copy16(shared, global); }
 inline void cp_async_commit() { emulator::commit_copies(); }
 template <int groups>
 void cp_async_wait() {
   emulator::wait_copies(groups);
 }
 
-inline void ldmatrix_x4(uint32_t (&r)[4], const void* shared, WEFT_AT) { emulator::load_matrix(r, shared, false, at); }
-inline void ldmatrix_x4_trans(uint32_t (&r)[4], const void* shared, WEFT_AT) {
+__forceinline__ void ldmatrix_x4(uint32_t (&r)[4], const void* shared, WEFT_AT) {
+  emulator::load_matrix(r, shared, false, at);
+}
+__forceinline__ void ldmatrix_x4_trans(uint32_t (&r)[4], const void* shared, WEFT_AT) {
   emulator::load_matrix(r, shared, true, at);
 }
 inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], TypeTag<BFloat16>, WEFT_AT) {

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/simt/emulator/observer.h"
+#include "kernels/simt/emulator/types.h"
 
 namespace weft::emulator {
 
@@ -16,7 +17,7 @@ concept AtomicNumber = AtomicInteger<T> || std::same_as<T, float> || std::same_a
 
 // Puts f(*address) in place of *address and returns what stood there.
 template <class T, class F>
-T read_modify_write(T* address, F f) {
+WEFT_ALWAYS_INLINE T read_modify_write(T* address, F f) {
   observe_atomic(address, sizeof(T));
   T before;
   __atomic_load(address, &before, __ATOMIC_RELAXED);
@@ -29,39 +30,39 @@ T read_modify_write(T* address, F f) {
 }  // namespace weft::emulator
 
 template <weft::emulator::AtomicNumber T>
-T atomicAdd(T* address, std::type_identity_t<T> value) {
+WEFT_ALWAYS_INLINE T atomicAdd(T* address, std::type_identity_t<T> value) {
   return weft::emulator::read_modify_write(address, [=](T before) { return before + value; });
 }
 template <weft::emulator::AtomicInteger T>
-T atomicSub(T* address, std::type_identity_t<T> value) {
+WEFT_ALWAYS_INLINE T atomicSub(T* address, std::type_identity_t<T> value) {
   return weft::emulator::read_modify_write(address, [=](T before) { return before - value; });
 }
 template <weft::emulator::AtomicInteger T>
-T atomicMax(T* address, std::type_identity_t<T> value) {
+WEFT_ALWAYS_INLINE T atomicMax(T* address, std::type_identity_t<T> value) {
   return weft::emulator::read_modify_write(address, [=](T before) { return std::max(before, value); });
 }
 template <weft::emulator::AtomicInteger T>
-T atomicMin(T* address, std::type_identity_t<T> value) {
+WEFT_ALWAYS_INLINE T atomicMin(T* address, std::type_identity_t<T> value) {
   return weft::emulator::read_modify_write(address, [=](T before) { return std::min(before, value); });
 }
 template <weft::emulator::AtomicInteger T>
-T atomicAnd(T* address, std::type_identity_t<T> value) {
+WEFT_ALWAYS_INLINE T atomicAnd(T* address, std::type_identity_t<T> value) {
   return weft::emulator::read_modify_write(address, [=](T before) { return before & value; });
 }
 template <weft::emulator::AtomicInteger T>
-T atomicOr(T* address, std::type_identity_t<T> value) {
+WEFT_ALWAYS_INLINE T atomicOr(T* address, std::type_identity_t<T> value) {
   return weft::emulator::read_modify_write(address, [=](T before) { return before | value; });
 }
 template <weft::emulator::AtomicInteger T>
-T atomicXor(T* address, std::type_identity_t<T> value) {
+WEFT_ALWAYS_INLINE T atomicXor(T* address, std::type_identity_t<T> value) {
   return weft::emulator::read_modify_write(address, [=](T before) { return before ^ value; });
 }
 template <class T>
-requires weft::emulator::AtomicInteger<T> || std::same_as<T, float> T atomicExch(T* address,
-                                                                                 std::type_identity_t<T> value) {
+requires weft::emulator::AtomicInteger<T> || std::same_as<T, float> WEFT_ALWAYS_INLINE T
+atomicExch(T* address, std::type_identity_t<T> value) {
   return weft::emulator::read_modify_write(address, [=](T) { return value; });
 }
 template <weft::emulator::AtomicInteger T>
-T atomicCAS(T* address, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
+WEFT_ALWAYS_INLINE T atomicCAS(T* address, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
   return weft::emulator::read_modify_write(address, [=](T before) { return before == expected ? value : before; });
 }

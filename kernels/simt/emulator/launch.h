@@ -14,6 +14,7 @@
 #pragma once
 #include <cstddef>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/base/stream.h"
@@ -31,7 +32,20 @@ struct Launch {
   dim3 block;
   size_t shared_bytes;
   Location at;  // the line of the launch
+
+  // For an examination, which gives buffers the names of parameters: writes each argument, if a pointer, else null.
+  void (*list_pointers)(const void* arguments, const void** list) = nullptr;
+  size_t parameters = 0;
+  size_t arguments_bytes = 0;
 };
+
+template <class T>
+const void* as_pointer(const T& value) {
+  if constexpr (std::is_pointer_v<T> && std::is_object_v<std::remove_pointer_t<T>>)
+    return value;
+  else
+    return nullptr;
+}
 
 void run(const Launch& launch);
 
@@ -67,6 +81,13 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_
         .block = block,
         .shared_bytes = shared_bytes,
         .at = at,
+        .list_pointers =
+            [](const void* pointer, [[maybe_unused]] const void** list) {
+              std::apply([&](const auto&... values) { ((*list++ = emulator::as_pointer(values)), ...); },
+                         static_cast<const Call*>(pointer)->arguments);
+            },
+        .parameters = sizeof...(Parameters),
+        .arguments_bytes = sizeof(Call),
     });
   };
   submit(stream.stream, work);

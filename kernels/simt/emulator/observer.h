@@ -32,6 +32,8 @@ class Observer {
   // cp.async: `shared` is being written from now until the thread waits, which is reported as copy_landed.
   virtual void copy_started(void* shared, const void* global, size_t bytes, const void* pc) = 0;
   virtual void copy_landed(void* shared, const void* global, size_t bytes, const void* pc) = 0;
+  // __syncwarp, on the last lane to arrive: what the lanes of `mask` did before is ordered before what they do next.
+  virtual void warp_synced(unsigned mask) = 0;
   // ldmatrix: the calling lane's row of 16 bytes.
   virtual void matrix_row_read(const void* shared, size_t bytes, const void* pc) = 0;
 

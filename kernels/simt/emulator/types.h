@@ -1,6 +1,9 @@
 // CUDA's built-in vector types, for the host compiler.
 #pragma once
 
+// For what stands for one instruction: an examination asks for the line of the kernel, not for that of a helper.
+#define WEFT_ALWAYS_INLINE inline __attribute__((always_inline))
+
 struct uint3 {
   unsigned x, y, z;
 };
@@ -10,13 +13,15 @@ struct dim3 {
 };
 
 // A copy is one access, as on a GPU: the examination counts them, and compilers would copy member by member.
-#define WEFT_VECTOR_COPY(Name, bytes)                                                                    \
-  typedef unsigned Words __attribute__((vector_size(bytes), may_alias));                                 \
-  Name() = default;                                                                                      \
-  Name(const Name& other) { *reinterpret_cast<Words*>(this) = *reinterpret_cast<const Words*>(&other); } \
-  Name& operator=(const Name& other) {                                                                   \
-    *reinterpret_cast<Words*>(this) = *reinterpret_cast<const Words*>(&other);                           \
-    return *this;                                                                                        \
+#define WEFT_VECTOR_COPY(Name, bytes)                                          \
+  typedef unsigned Words __attribute__((vector_size(bytes), may_alias));       \
+  Name() = default;                                                            \
+  WEFT_ALWAYS_INLINE Name(const Name& other) {                                 \
+    *reinterpret_cast<Words*>(this) = *reinterpret_cast<const Words*>(&other); \
+  }                                                                            \
+  WEFT_ALWAYS_INLINE Name& operator=(const Name& other) {                      \
+    *reinterpret_cast<Words*>(this) = *reinterpret_cast<const Words*>(&other); \
+    return *this;                                                              \
   }
 
 #define WEFT_VECTOR_TYPES(Item, Name)                               \

@@ -1,0 +1,124 @@
+#include "kernels/simt/emulator/fiber.h"
+
+#include <cstdint>
+
+#include "kernels/simt/emulator/sanitizer.h"
+
+#if !defined(__x86_64__)
+#include <boost/context/detail/fcontext.hpp>
+#endif
+
+namespace weft::emulator {
+namespace {
+
+// AddressSanitizer has to know which stack is in use. Between the two calls the stacks are swapped, so the second one
+// tells about the fiber that was left; what it says of an OS thread's own stack is kept for the way back.
+#ifdef WEFT_ADDRESS_SANITIZER
+thread_local Fiber* left = nullptr;
+void before_switch(Fiber& from, Fiber& to) {
+  left = &from;
+  __sanitizer_start_switch_fiber(&from.sanitizer_frames, to.stack, to.stack_bytes);
+}
+void after_switch(Fiber* resumed) {
+  const void* bottom = nullptr;
+  size_t bytes = 0;
+  __sanitizer_finish_switch_fiber(resumed ? resumed->sanitizer_frames : nullptr, &bottom, &bytes);
+  if (left->stack) return;
+  left->stack = static_cast<char*>(const_cast<void*>(bottom));
+  left->stack_bytes = bytes;
+}
+#else
+void before_switch(Fiber&, Fiber&) {}
+void after_switch(Fiber*) {}
+#endif
+
+// What a switch to a new fiber lands in: the fiber that begins.
+constinit thread_local Fiber* beginning = nullptr;
+
+[[noreturn]] void begin_fiber() {
+  after_switch(nullptr);
+  beginning->body();
+  __builtin_unreachable();
+}
+
+}  // namespace
+
+#if defined(__x86_64__)
+
+// void weft_emulator_switch(void** save, void* load): the System V ABI has a function preserve rbx, rbp, r12 to r15 and
+// the stack pointer; everything else the compiler has already saved around the call. The jump, instead of a return,
+// spares the processor's return predictor, which has the other stack's callers in it.
+extern "C" __attribute__((visibility("hidden"))) void weft_emulator_switch(void** save, void* load);
+asm(R"(
+.text
+.p2align 4
+.hidden weft_emulator_switch
+.globl weft_emulator_switch
+.type weft_emulator_switch, @function
+weft_emulator_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  popq %rcx
+  jmpq *%rcx
+.size weft_emulator_switch, .-weft_emulator_switch
+)");
+
+void prepare_fiber(Fiber& fiber, size_t usable, void (*body)()) {
+  fiber.body = body;
+  fiber.sanitizer_frames = nullptr;
+  // As weft_emulator_switch leaves a stack: six registers, then where to go on. The word above stands for begin_fiber's
+  // return address, so that its frame is aligned as after a call.
+  auto top = reinterpret_cast<uintptr_t>(fiber.stack + usable) & ~uintptr_t{15};
+  auto* word = reinterpret_cast<uintptr_t*>(top);
+  *--word = 0;
+  *--word = reinterpret_cast<uintptr_t>(&begin_fiber);
+  for (int i = 0; i < 6; ++i) *--word = 0;
+  fiber.context = word;
+}
+
+void switch_fiber(Fiber& from, Fiber& to) {
+  before_switch(from, to);
+  beginning = &to;
+  weft_emulator_switch(&from.context, to.context);
+  after_switch(&from);
+}
+
+#else
+
+namespace {
+// Boost hands the context of the fiber that was left to the one that goes on.
+void keep(boost::context::detail::transfer_t transfer) { static_cast<Fiber*>(transfer.data)->context = transfer.fctx; }
+[[noreturn]] void begin_transfer(boost::context::detail::transfer_t transfer) {
+  keep(transfer);
+  begin_fiber();
+}
+}  // namespace
+
+void prepare_fiber(Fiber& fiber, size_t usable, void (*body)()) {
+  fiber.body = body;
+  fiber.sanitizer_frames = nullptr;
+  fiber.context = boost::context::detail::make_fcontext(fiber.stack + usable, usable, begin_transfer);
+}
+
+void switch_fiber(Fiber& from, Fiber& to) {
+  before_switch(from, to);
+  beginning = &to;
+  keep(boost::context::detail::jump_fcontext(to.context, &from));
+  after_switch(&from);
+}
+
+#endif
+
+}  // namespace weft::emulator
