@@ -11,6 +11,7 @@
 #include "data/shard.h"
 #include "tensor/factory.h"
 #include "tensor/random.h"
+#include "tests/support/nightly.h"
 
 namespace weft::data {
 namespace {
@@ -257,7 +258,7 @@ struct Slow : Items {
 std::atomic<int> Slow::running = 0;
 
 TEST(DataLoader, LeavingEarlyStopsTheThreads) {
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < test::rounds(30, 500); ++round) {
     const DataLoader loader(Slow(100),
                             {.batch_size = 2, .num_workers = 1 + round % 4, .prefetch_factor = 1 + round % 3});
     int batches = 0;

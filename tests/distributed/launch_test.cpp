@@ -19,6 +19,7 @@
 #include "distributed/comm/socket.h"
 #include "kernels/base/error.h"
 #include "tests/support/child_process.h"
+#include "tests/support/nightly.h"
 
 namespace weft::test {
 namespace {
@@ -143,7 +144,7 @@ TEST_F(Launch, InputGoesToRankZero) {
 
 // C76
 TEST_F(Launch, TwoJobsAtOnceFindTheirOwnFreePorts) {
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < test::rounds(3, 20); ++round) {
     ChildProcess first(weft_launch({"-n", "3", "--master-port", "0", rank_program(), "meet"}));
     ChildProcess second(weft_launch({"-n", "3", rank_program(), "meet"}));
     std::set<std::string> ports[2];
@@ -451,7 +452,7 @@ TEST_F(Launch, OtherChildrenOfTheCallerLive) {
 }
 
 TEST_F(Launch, AKilledLauncherLeavesNothing) {
-  for (int round = 0; round < 5; ++round) {
+  for (int round = 0; round < test::rounds(5, 40); ++round) {
     std::string time = unique_sleep();
     ChildProcess child(weft_launch({"-n", "3", "sh", "-c", "trap '' TERM INT HUP; sleep " + time + " & sleep " + time}),
                        {{"WEFT_TEST_MARK", time}});

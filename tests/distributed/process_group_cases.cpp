@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tensor/factory.h"
+#include "tests/support/nightly.h"
 
 namespace weft::testing {
 namespace {
@@ -238,7 +239,7 @@ void send_and_recv(const ProcessGroup& group) {
       EXPECT_TRUE(holds<BFloat16>(x, [&](int64_t i) { return element<BFloat16>(left, i, 0); }));
   }
   // Beside collectives, and with messages of different length in a row.
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < test::rounds(20, 200); ++round) {
     const int64_t count = round * 1237;
     const Tensor x = empty({count}, i32);
     fill(x, group.rank(), round);

@@ -13,6 +13,7 @@
 
 #include "tensor/factory.h"
 #include "tests/distributed/process_group_cases.h"
+#include "tests/support/nightly.h"
 #include "tests/support/spawn_ranks.h"
 
 namespace weft::testing {
@@ -45,7 +46,8 @@ std::vector<std::string> case_names() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Conformance,
-                         ::testing::Combine(::testing::Values("local", "shm"), ::testing::Values(1, 2, 3, 4),
+                         ::testing::Combine(::testing::Values("local", "shm"),
+                                            ::testing::ValuesIn(test::values({1, 2, 3, 4}, {5, 8})),
                                             ::testing::ValuesIn(case_names())),
                          [](const auto& info) {
                            return std::get<0>(info.param) + "_" + std::to_string(std::get<1>(info.param)) + "_" +

@@ -16,6 +16,7 @@
 #include "distributed/comm/store_server.h"
 #include "distributed/comm/tcp_store.h"
 #include "kernels/base/error.h"
+#include "tests/support/nightly.h"
 
 namespace weft {
 namespace {
@@ -237,7 +238,7 @@ TEST(StoreServer, RandomBytesAreSurvived) {
   StoreServer server(StoreServer::Options{});
   TcpStore store("127.0.0.1", server.port(), seconds(30));
   std::mt19937 random(1);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < test::rounds(200, 5000); ++round) {
     Stranger stranger(server.port());
     std::string bytes = hello();
     // Plausible frames: a fitting length and operation before random fields, so that the fields' checks are reached.

@@ -9,6 +9,7 @@
 #include "examples/gpt/settings.h"
 #include "tensor/file.h"
 #include "tests/examples/programs.h"
+#include "tests/support/nightly.h"
 
 namespace weft {
 namespace {
@@ -129,7 +130,7 @@ class Gpt : public ::testing::Test {
 
 TEST_F(Gpt, TheLossesDoNotDependOnTheNumberOfRanks) {
   std::vector<std::vector<double>> curves;
-  for (const int ranks : {1, 2, 3}) {
+  for (const int ranks : test::values({1, 2, 3}, {4, 5})) {
     train_on(ranks);
     curves.push_back(losses_of(folder_ / "loss.txt"));
   }

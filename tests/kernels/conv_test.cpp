@@ -13,6 +13,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/parallel.h"
+#include "tests/support/nightly.h"
 
 namespace weft {
 namespace {
@@ -176,7 +177,7 @@ TEST(Conv2d, RandomShapes) {
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(engine);
   };
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < test::rounds(40, 600); ++round) {
     const int64_t groups = pick(0, 3) == 0 ? pick(2, 4) : 1;
     Conv2dShape s =
         conv(pick(1, 9), groups * pick(1, 18), pick(1, 14), pick(1, 14), groups * pick(1, 18), 1, 1, 0, 1, groups);

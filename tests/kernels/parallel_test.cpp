@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/base/error.h"
+#include "tests/support/nightly.h"
 
 namespace weft {
 namespace {
@@ -86,7 +87,7 @@ TEST(Parallel, NestedCallsRunInlineWithTheSameTiles) {
 TEST(Parallel, AnExceptionReachesTheCallerAfterAllTilesEnded) {
   for (int threads : {1, 2, 4}) {
     const ThreadCount guard(threads);
-    for (int round = 0; round < 200; ++round) {
+    for (int round = 0; round < test::rounds(200, 5000); ++round) {
       std::atomic<int> running{0};
       EXPECT_THROW(parallel_for(16, 1,
                                 [&](int64_t begin, int64_t) {
@@ -111,22 +112,22 @@ TEST(Parallel, ManyCallersShareThePool) {
   std::vector<std::thread> callers;
   std::atomic<int64_t> sum{0};
   constexpr int kCallers = 80;  // more than the pool has slots
-  constexpr int kRounds = 200;
+  const int rounds = test::rounds(200, 2000);
   for (int c = 0; c < kCallers; ++c)
     callers.emplace_back([&] {
-      for (int round = 0; round < kRounds; ++round) {
+      for (int round = 0; round < rounds; ++round) {
         int64_t parts[5] = {};
         parallel_for(5, 1, [&](int64_t begin, int64_t end) { parts[begin] = end; });
         for (int64_t part : parts) sum += part;
       }
     });
   for (auto& caller : callers) caller.join();
-  EXPECT_EQ(sum, int64_t{kCallers} * kRounds * 15);
+  EXPECT_EQ(sum, int64_t{kCallers} * rounds * 15);
 }
 
 TEST(Parallel, TheNumberOfThreadsCanChangeAgainAndAgain) {
   const int before = num_threads();
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < test::rounds(30, 1000); ++round) {
     set_num_threads(1 + round % 4);
     EXPECT_EQ(num_threads(), 1 + round % 4);
     std::atomic<int> tiles{0};

@@ -6,11 +6,12 @@
 #include <random>
 
 #include "tests/fuzz/properties.h"
+#include "tests/support/nightly.h"
 
 namespace weft::fuzz {
 namespace {
 
-constexpr int kRounds = 20000;
+const int kRounds = test::rounds(20000, 500000);
 
 // One to four changes: a bit, a byte, a piece removed, doubled or taken from another seed.
 std::string mutate(std::string text, const std::vector<std::string>& seeds, std::mt19937& random) {
