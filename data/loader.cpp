@@ -101,6 +101,7 @@ detail::LoaderParts common_parts(const DataLoaderOptions& options) {
              "expected prefetch_factor in [1, 65536], got {}", options.prefetch_factor);
   detail::LoaderParts parts;
   parts.collate = options.collate;
+  parts.device = options.device;
   parts.num_workers = options.num_workers;
   parts.prefetch_factor = options.prefetch_factor;
   *parts.seed = options.seed.value_or(default_generator().seed());

@@ -37,6 +37,7 @@ struct DataLoaderOptions {
   std::optional<uint64_t> seed = {};                     // of the shuffle; default: default_generator().seed()
   std::shared_ptr<Sampler> sampler = nullptr;            // instead of shuffle
   std::shared_ptr<BatchSource> batch_sampler = nullptr;  // instead of batch_size, shuffle, sampler and drop_last
+  Device device = {};                                    // batches are made on the CPU and moved there
   Collate collate = nullptr;                             // instead of the dataset's own get_batch
 };
 

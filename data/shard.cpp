@@ -321,7 +321,7 @@ std::shared_ptr<detail::LoaderCore> make_shard(const DataLoader& loader, const S
              parts.world_size);
   parts.rank = options.rank;
   parts.world_size = options.world_size;
-  parts.device = options.device;
+  if (options.device.type != DeviceType::cpu) parts.device = options.device;
   if (options.world_size == 1) return detail::make_core(std::move(parts));
 
   const int64_t factor = options.split_batches ? 1 : options.world_size;

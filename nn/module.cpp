@@ -26,6 +26,20 @@ HookHandle add_to(std::shared_ptr<List>& list, HookFunction hook) {
   });
 }
 
+// Gives the tensor a copy of its elements on `device` instead of its own; a tied one is moved when first met.
+void move_in_place(const Tensor& tensor, Device device) {
+  if (tensor.device() == device) return;
+  const Tensor moved = tensor.detach().contiguous().to(device);
+  TensorImpl& impl = tensor.impl();
+  impl.storage = moved.storage();
+  impl.offset = moved.offset();
+  impl.strides = moved.strides();
+  impl.contiguous = true;
+  if (!impl.autograd) return;
+  impl.autograd->accumulator.reset();  // it knows the old device
+  if (Tensor& grad = impl.autograd->grad; grad.defined()) grad = grad.detach().to(device);
+}
+
 }  // namespace
 
 ModuleBase::ModuleBase(ModuleBase* parent, std::string name) {
@@ -182,6 +196,15 @@ void ModuleBase::to(DType dtype) {
         tensor = now;
       }
     }
+  });
+}
+
+void ModuleBase::to(Device device) {
+  const NoGrad guard;
+  visit("", [&](const std::string&, const ModuleBase& module) {
+    for (const auto* slots : {&module.parameters_, &module.buffers_})
+      for (const Slot& slot : *slots)
+        if (slot.tensor->defined()) move_in_place(*slot.tensor, device);
   });
 }
 

@@ -69,6 +69,9 @@ class ModuleBase {
   void requires_grad_(bool value = true);
   // Converts all floating-point parameters and buffers, in place of the old ones.
   void to(DType dtype);
+  // Moves all parameters, their gradients and buffers to `device`. They stay the same tensors: an optimizer made before
+  // goes on with them, tied ones stay tied, and whoever holds a detached view keeps the old memory.
+  void to(Device device);
 
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
   HookHandle register_forward_hook(ForwardHook hook);

@@ -31,35 +31,28 @@ void AdamFamily<Options_, decoupled>::step() {
                                      .weight_decay = o.weight_decay,
                                      .decoupled = decoupled,
                                      .maximize = o.maximize};
-    // One launch a dtype; nearly always there is one.
-    for (const DType dtype : {DType::f32, DType::f64}) {
-      slices_.clear();
-      std::vector<Tensor> gradients;  // alive until the launch
-      this->for_each_with_gradient(g, [&](const Tensor& parameter, const Tensor& gradient, AdamState& state) {
-        if (parameter.dtype() != dtype) {
-          WEFT_CHECK(parameter.dtype() == DType::f32 || parameter.dtype() == DType::f64, "adam",
-                     "expected parameters of f32 or f64, got {}", describe(parameter));
-          return;
-        }
-        if (!state.exp_avg.defined()) {
-          state.exp_avg = zeros_like(parameter);
-          state.exp_avg_sq = zeros_like(parameter);
-        }
-        if (o.amsgrad && !state.max_exp_avg_sq.defined()) state.max_exp_avg_sq = zeros_like(parameter);
-        ++state.step;
-        slices_.push_back({.param = parameter.data(),
-                           .grad = gradient.data(),
-                           .exp_avg = state.exp_avg.data(),
-                           .exp_avg_sq = state.exp_avg_sq.data(),
-                           .max_exp_avg_sq = o.amsgrad ? state.max_exp_avg_sq.data() : nullptr,
-                           .size = parameter.numel(),
-                           .step = state.step});
-        gradients.push_back(gradient);
-      });
-      if (!slices_.empty())
-        kernel_table(DeviceType::cpu, "adam")
-            .optimizer.adam(Stream{}, dtype, plain, slices_.data(), static_cast<int64_t>(slices_.size()));
-    }
+    slices_.clear();
+    std::vector<Tensor> gradients;  // alive until the launch
+    this->for_each_with_gradient(g, [&](const Tensor& parameter, const Tensor& gradient, AdamState& state) {
+      if (!state.exp_avg.defined()) {
+        state.exp_avg = zeros_like(parameter);
+        state.exp_avg_sq = zeros_like(parameter);
+      }
+      if (o.amsgrad && !state.max_exp_avg_sq.defined()) state.max_exp_avg_sq = zeros_like(parameter);
+      ++state.step;
+      slices_.like(parameter).push_back({.param = parameter.data(),
+                                         .grad = gradient.data(),
+                                         .exp_avg = state.exp_avg.data(),
+                                         .exp_avg_sq = state.exp_avg_sq.data(),
+                                         .max_exp_avg_sq = o.amsgrad ? state.max_exp_avg_sq.data() : nullptr,
+                                         .size = parameter.numel(),
+                                         .step = state.step});
+      gradients.push_back(gradient);
+    });
+    slices_.for_each([&](DType dtype, Device device, const std::vector<AdamSlice>& slices) {
+      kernel_table(device.type, "adam")
+          .optimizer.adam(current_stream(device), dtype, plain, slices.data(), static_cast<int64_t>(slices.size()));
+    });
   }
 }
 

@@ -70,7 +70,7 @@ class AdamFamily : public GroupedOptimizer<Options_, AdamState> {
   void step() override;
 
  private:
-  std::vector<AdamSlice> slices_;  // kept from step to step
+  LaunchLists<AdamSlice> slices_;  // kept from step to step
 };
 
 using Adam = AdamFamily<AdamOptions, false>;

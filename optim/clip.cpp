@@ -4,6 +4,7 @@
 
 #include "autograd/ops/ops.h"
 #include "kernels/table.h"
+#include "optim/grouped.h"
 
 namespace weft::optim {
 namespace {
@@ -15,39 +16,42 @@ std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters) {
   return gradients;
 }
 
-bool fits_kernel(const Tensor& gradient, DType dtype) { return gradient.dtype() == dtype && gradient.is_contiguous(); }
+bool fits_kernel(const Tensor& gradient) { return gradient.is_contiguous() && has_optimizer_kernel(gradient); }
 
 double squares(const std::vector<Tensor>& gradients) {
   double total = 0;
-  for (const DType dtype : {DType::f32, DType::f64}) {
-    std::vector<ConstSlice> slices;
-    for (const Tensor& g : gradients)
-      if (fits_kernel(g, dtype)) slices.push_back({g.data(), g.numel()});
-    double part = 0;
-    if (!slices.empty())
-      kernel_table(DeviceType::cpu, "clip_grad_norm_")
-          .optimizer.sum_of_squares(Stream{}, dtype, slices.data(), static_cast<int64_t>(slices.size()), &part);
-    total += part;
+  LaunchLists<ConstSlice> lists;
+  for (const Tensor& g : gradients) {
+    if (fits_kernel(g))
+      lists.like(g).push_back({g.data(), g.numel()});
+    else
+      total += sum(square(g.to(DType::f64))).item();
   }
-  for (const Tensor& g : gradients)
-    if (!fits_kernel(g, DType::f32) && !fits_kernel(g, DType::f64)) total += sum(square(g.to(DType::f64))).item();
+  lists.for_each([&](DType dtype, Device device, const std::vector<ConstSlice>& slices) {
+    const Tensor part =
+        zeros({}, {.dtype = DType::f64, .device = device});  // the kernel writes where the gradients are
+    kernel_table(device.type, "clip_grad_norm_")
+        .optimizer.sum_of_squares(current_stream(device), dtype, slices.data(), static_cast<int64_t>(slices.size()),
+                                  part.data<double>());
+    total += part.item();
+  });
   return total;
 }
 
 void scale(const std::vector<Tensor>& gradients, double factor) {
-  for (const DType dtype : {DType::f32, DType::f64}) {
-    std::vector<MutableSlice> slices;
-    for (const Tensor& g : gradients) {
-      if (!fits_kernel(g, dtype)) continue;
-      slices.push_back({g.data(), g.numel()});
-      g.storage()->bump_version();
+  LaunchLists<MutableSlice> lists;
+  for (const Tensor& g : gradients) {
+    if (!fits_kernel(g)) {
+      g.mul_(factor);
+      continue;
     }
-    if (!slices.empty())
-      kernel_table(DeviceType::cpu, "clip_grad_norm_")
-          .optimizer.scale(Stream{}, dtype, slices.data(), static_cast<int64_t>(slices.size()), factor);
+    lists.like(g).push_back({g.data(), g.numel()});
+    g.storage()->bump_version();
   }
-  for (const Tensor& g : gradients)
-    if (!fits_kernel(g, DType::f32) && !fits_kernel(g, DType::f64)) g.mul_(factor);
+  lists.for_each([&](DType dtype, Device device, const std::vector<MutableSlice>& slices) {
+    kernel_table(device.type, "clip_grad_norm_")
+        .optimizer.scale(current_stream(device), dtype, slices.data(), static_cast<int64_t>(slices.size()), factor);
+  });
 }
 
 double norm_of(const std::vector<Tensor>& gradients, double p) {

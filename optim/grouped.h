@@ -2,11 +2,47 @@
 // optimizer; a class adds its options, its state and its step.
 #pragma once
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "optim/optimizer.h"
 #include "tensor/ordered_map.h"
 
 namespace weft::optim {
+
+// What goes into one launch: slices by dtype and device, nearly always all of one. Keeps its memory from step to step.
+template <class Slice>
+class LaunchLists {
+ public:
+  void clear() {
+    for (List& list : lists_) list.slices.clear();
+  }
+  std::vector<Slice>& like(const Tensor& t) {
+    for (List& list : lists_)
+      if (list.dtype == t.dtype() && list.device == t.device()) return list.slices;
+    return lists_.emplace_back(List{t.dtype(), t.device(), {}}).slices;
+  }
+  // f(dtype, device, slices) for every list that holds some.
+  template <class F>
+  void for_each(F&& f) const {
+    for (const List& list : lists_)
+      if (!list.slices.empty()) f(list.dtype, list.device, list.slices);
+  }
+
+ private:
+  struct List {
+    DType dtype;
+    Device device;
+    std::vector<Slice> slices;
+  };
+  std::vector<List> lists_;
+};
+
+// The dtypes that the kernels of optimizers and of clipping take.
+inline bool has_optimizer_kernel(const Tensor& t) {
+  const bool half = t.dtype() == DType::bf16 || t.dtype() == DType::f16;
+  return t.dtype() == DType::f32 || t.dtype() == DType::f64 || (half && t.device().type != DeviceType::cpu);
+}
 
 // `Options` is an aggregate with a member lr and a static constexpr auto fields = std::tuple{std::pair{"lr",
 // &Options::lr}, …}; `State` has visit(f), which calls f(name, Tensor&) and f(name, int64_t&) on its members.
@@ -71,7 +107,7 @@ class GroupedOptimizer : public Optimizer {
           const Tensor& saved = entry.at(key).as_tensor();
           WEFT_CHECK(saved.shape() == parameter->shape(), "load_state_dict", "{} of {} is {}, the parameter {}", key,
                      name, describe(saved), describe(*parameter));
-          member = saved.to(parameter->dtype()).detach().clone();
+          member = saved.to(parameter->dtype()).to(parameter->device()).detach().clone();
         } else {
           member = entry.at(key).as_int();
         }
@@ -93,6 +129,11 @@ class GroupedOptimizer : public Optimizer {
     for (const auto& [name, parameter] : group_parameters(group)) {
       const Tensor gradient = parameter.grad();
       if (!gradient.defined()) continue;
+      WEFT_CHECK(gradient.device() == parameter.device(), "optimizer", "parameter {} is on {}, its gradient on {}",
+                 name, weft::name(parameter.device()), weft::name(gradient.device()));
+      WEFT_CHECK(gradient.dtype() == parameter.dtype() && has_optimizer_kernel(parameter), "optimizer",
+                 "parameter {} is {} with a gradient of {} on {}; expected f32 or f64, on devices also bf16 or f16",
+                 name, describe(parameter), gradient.dtype(), weft::name(parameter.device()));
       WEFT_CHECK(parameter.is_contiguous(), "optimizer", "parameter {} ({}) is not contiguous", name,
                  describe(parameter));
       f(parameter, gradient.is_contiguous() ? gradient : gradient.contiguous(), states_[name]);

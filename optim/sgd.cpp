@@ -26,28 +26,22 @@ void SGD::step() {
                                     .weight_decay = o.weight_decay,
                                     .nesterov = o.nesterov,
                                     .maximize = o.maximize};
-    for (const DType dtype : {DType::f32, DType::f64}) {
-      slices_.clear();
-      std::vector<Tensor> gradients;  // alive until the launch
-      for_each_with_gradient(g, [&](const Tensor& parameter, const Tensor& gradient, SgdState& state) {
-        if (parameter.dtype() != dtype) {
-          WEFT_CHECK(parameter.dtype() == DType::f32 || parameter.dtype() == DType::f64, "sgd",
-                     "expected parameters of f32 or f64, got {}", describe(parameter));
-          return;
-        }
-        const bool first = o.momentum != 0 && !state.momentum_buffer.defined();
-        if (first) state.momentum_buffer = zeros_like(parameter);
-        slices_.push_back({.param = parameter.data(),
-                           .grad = gradient.data(),
-                           .momentum_buffer = o.momentum != 0 ? state.momentum_buffer.data() : nullptr,
-                           .size = parameter.numel(),
-                           .first = first});
-        gradients.push_back(gradient);
-      });
-      if (!slices_.empty())
-        kernel_table(DeviceType::cpu, "sgd")
-            .optimizer.sgd(Stream{}, dtype, plain, slices_.data(), static_cast<int64_t>(slices_.size()));
-    }
+    slices_.clear();
+    std::vector<Tensor> gradients;  // alive until the launch
+    for_each_with_gradient(g, [&](const Tensor& parameter, const Tensor& gradient, SgdState& state) {
+      const bool first = o.momentum != 0 && !state.momentum_buffer.defined();
+      if (first) state.momentum_buffer = zeros_like(parameter);
+      slices_.like(parameter).push_back({.param = parameter.data(),
+                                         .grad = gradient.data(),
+                                         .momentum_buffer = o.momentum != 0 ? state.momentum_buffer.data() : nullptr,
+                                         .size = parameter.numel(),
+                                         .first = first});
+      gradients.push_back(gradient);
+    });
+    slices_.for_each([&](DType dtype, Device device, const std::vector<SgdSlice>& slices) {
+      kernel_table(device.type, "sgd")
+          .optimizer.sgd(current_stream(device), dtype, plain, slices.data(), static_cast<int64_t>(slices.size()));
+    });
   }
 }
 

@@ -40,7 +40,7 @@ class SGD : public GroupedOptimizer<SgdOptions, SgdState> {
   void step() override;
 
  private:
-  std::vector<SgdSlice> slices_;
+  LaunchLists<SgdSlice> slices_;
 };
 
 }  // namespace weft::optim

@@ -70,6 +70,7 @@ Accelerator::~Accelerator() { free_memory(); }
 void Accelerator::attach(nn::ModuleBase& module, bool evaluation_mode) {
   for (const PreparedModel& model : models_)
     if (model.module == &module) return;
+  if (options_.device_placement) module.to(device());
   PreparedModel model{&module, nullptr};
   const std::vector<Tensor> parameters = module.parameters();
   const bool trains = std::any_of(parameters.begin(), parameters.end(),
@@ -109,7 +110,7 @@ data::DataLoader Accelerator::prepare_data_loader(const data::DataLoader& loader
                                        .even_batches = config.even_batches,
                                        .allow_uneven = config.allow_uneven,
                                        .shard_iterable_dataset = config.shard_iterable_dataset,
-                                       .device = device()});
+                                       .device = options_.device_placement ? device() : Device::cpu()});
   // The loader tells the loop when a pass runs. The hooks belong to the loader, so they must not own it.
   const data::detail::LoaderParts* key = &shard.parts();
   const size_t index = loaders_.size();

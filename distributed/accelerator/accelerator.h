@@ -40,7 +40,7 @@ class Accelerator {
 
   // --- who and where --------------------------------------------------------------------------------------------
   const ProcessGroup& group() const { return group_; }
-  Device device() const { return cpu_device; }
+  Device device() const { return options_.device; }
   int process_index() const { return group_.rank(); }
   int local_process_index() const { return local_rank_; }
   int num_processes() const { return group_.size(); }

@@ -37,7 +37,10 @@ struct ProjectConfiguration {
 };
 
 struct AcceleratorOptions {
-  bool device_placement = true;
+  // Where the models compute. Accelerate chooses it itself; here it is said: a program that runs on a laptop, too, has no
+  // surprise. With several ranks the group must be able to send what lies there.
+  Device device = Device::cpu();
+  bool device_placement = true;  // prepare moves models and batches there
   bool split_batches = false;
   // "no", or one of fp16, bf16, fp8, which this version refuses; default: ACCELERATE_MIXED_PRECISION, else no.
   std::string mixed_precision = "";

@@ -43,11 +43,12 @@ std::string continue_text(nn::models::GPT2& gpt, const data::Vocabulary& vocabul
   NoGrad guard;
   gpt.eval();
   Generator generator(seed);
+  const Device device = gpt.transformer.wte.weight.device();
   std::string text = prompt;
   for (int64_t i = 0; i < characters; ++i) {
     // The model sees as much of the text as it has positions for.
     const auto visible = std::min<size_t>(text.size(), static_cast<size_t>(gpt.config.n_positions));
-    const Tensor tokens = vocabulary.encode(text.substr(text.size() - visible)).to(i64).unsqueeze(0);
+    const Tensor tokens = vocabulary.encode(text.substr(text.size() - visible)).to(i64).unsqueeze(0).to(device);
     const Tensor logits = gpt(tokens).select(0, 0).select(0, -1);
     int64_t next = 0;
     if (temperature == 0) {

@@ -19,6 +19,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   train_command->add_option("--resume", t.resume, "go on from the folder of an earlier run");
   train_command->add_option("--loss-log", t.loss_log, "write the loss of every step here, one a line");
+  train_command->add_option("--device", t.device, "cpu, cuda, or simt: the CUDA kernels, run on the CPU")
+      ->capture_default_str();
+  train_command->add_option("--dtype", t.dtype, "what the model computes in")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
   const auto count = CLI::Range(int64_t{0}, int64_t{1} << 40);
   const auto size = CLI::Range(int64_t{1}, int64_t{1} << 30);
   train_command->add_option("--steps", t.steps, "updates in all")->check(count)->capture_default_str();

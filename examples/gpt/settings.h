@@ -9,6 +9,8 @@ struct TrainSettings {
   std::filesystem::path out = "build/demo";
   std::filesystem::path resume;
   std::filesystem::path loss_log;
+  std::string device = "cpu";  // cpu, cuda or simt
+  std::string dtype = "f32";   // bf16: the model computes in it, the optimizer keeps f32 weights
   int64_t steps = 900;
   int64_t batch_size = 16;  // of all ranks together
   int64_t context = 128;

@@ -39,13 +39,42 @@ double evaluate(const Accelerator& accelerator, nn::models::GPT2& gpt, const Ten
   for (int64_t first = begin; first < end; first += 32) {
     std::vector<int64_t> indices;
     for (int64_t i = first; i < std::min(first + 32, end); ++i) indices.push_back(i);
-    auto [x, y] = dataset.get_batch(indices);
-    total += flat_loss(gpt(x), y, LossReduction::sum).item();
+    const data::Batch batch =
+        dataset.get_batch(indices).map_tensors([&](const Tensor& t) { return t.to(accelerator.device()); });
+    total += flat_loss(gpt(batch["input"]), batch["target"], LossReduction::sum).item();
   }
   gpt.train();
   const Tensor sum = accelerator.reduce(full({}, total, f64));
   return sum.item() / static_cast<double>(dataset.size() * context);
 }
+
+// Computing in fewer bits, with the weights kept in f32 (Micikevicius et al. 2018, arXiv:1710.03740): an update is
+// often too small to change a bf16 weight. `model` is what computes; `master` is what the optimizer sees.
+class ReducedPrecision {
+ public:
+  ReducedPrecision(nn::models::GPT2& master, DType dtype) : model(master.config), master_(master.parameters()) {
+    model.to(dtype);
+    model.to(master_[0].device());
+    copies_ = model.parameters();
+  }
+  // Before a forward: the weights of the moment, rounded.
+  void take_weights() {
+    const NoGrad guard;
+    for (size_t i = 0; i < copies_.size(); ++i) copies_[i].copy_(master_[i].detach());
+  }
+  // After a backward.
+  void give_gradients() {
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      master_[i].set_grad(copies_[i].grad().to(f32));
+      copies_[i].set_grad({});
+    }
+  }
+
+  nn::models::GPT2 model;
+
+ private:
+  std::vector<Tensor> master_, copies_;
+};
 
 // Before the training, so that its result is not lost at the end.
 void check_writable(const std::filesystem::path& folder) {
@@ -81,10 +110,13 @@ class LossLog {
 
 void train(const TrainSettings& s, ProcessGroup group) {
   WEFT_CHECK(s.width % s.heads == 0, "gpt", "--width {} is not a multiple of --heads {}", s.width, s.heads);
-  Accelerator accelerator({.dataloader_config = {.split_batches = true, .even_batches = false, .allow_uneven = true},
+  Accelerator accelerator({.device = device_named(s.device, "gpt"),
+                           .dataloader_config = {.split_batches = true, .even_batches = false, .allow_uneven = true},
                            .group = std::move(group)});
   WEFT_CHECK(s.batch_size >= accelerator.num_processes(), "gpt", "--batch-size {} gives some of the {} ranks nothing",
              s.batch_size, accelerator.num_processes());
+  WEFT_CHECK(s.dtype == "f32" || accelerator.num_processes() == 1, "gpt",
+             "--dtype {} is for one rank: the gradients that are sent between ranks are those of f32 weights", s.dtype);
   LossLog loss_log(s.loss_log, accelerator.is_main_process());
   if (accelerator.is_main_process()) check_writable(s.out);
 
@@ -112,6 +144,9 @@ void train(const TrainSettings& s, ProcessGroup group) {
     WEFT_CHECK(step <= s.steps, "gpt", "{} has taken {} steps already, more than --steps {}", s.resume.string(), step,
                s.steps);
   }
+  std::optional<ReducedPrecision> reduced;
+  if (s.dtype == "bf16") reduced.emplace(gpt, bf16);
+  const auto forward = [&](const Tensor& x) { return reduced ? reduced->model(x).to(f32) : model(x); };
   const auto save = [&] {
     accelerator.save_state(s.out / "state");
     accelerator.save_model(gpt, s.out);
@@ -122,17 +157,22 @@ void train(const TrainSettings& s, ProcessGroup group) {
   const double flops =
       transformer_step_flops(s.layers, s.width, 4 * s.width, config.vocab_size, s.context, tokens_a_step);
   accelerator.wait_for_everyone();
-  const double limit = accelerator.reduce(full({}, gemm_limit_flops(), f64)).item();
+  // The limit is the CPU's; on a device the rate stands alone.
+  const bool on_cpu = accelerator.device() == Device::cpu();
+  const double limit = on_cpu ? accelerator.reduce(full({}, gemm_limit_flops(), f64)).item() : 0;
   int64_t parameters = 0;
   for (const Tensor& p : gpt.parameters()) parameters += p.numel();
-  accelerator.print("{} parameters, {} characters to train on, {} ranks of {} threads, GEMM limit {:.0f} GFLOP/s",
-                    parameters, corpus.train.numel(), accelerator.num_processes(), num_threads(), limit / 1e9);
+  accelerator.print("{} parameters, {} characters to train on, {} ranks of {} threads, {}", parameters,
+                    corpus.train.numel(), accelerator.num_processes(), num_threads(),
+                    on_cpu ? fmt::format("GEMM limit {:.0f} GFLOP/s", limit / 1e9)
+                           : fmt::format("{} on {}", s.dtype, name(accelerator.device())));
 
   Progress progress({.label = "step", .total = s.steps, .enabled = accelerator.is_main_process()});
   const auto start = Clock::now();
   const int64_t first = step;
   double rate = 0;
   const auto speed = [&] {
+    if (!on_cpu) return fmt::format("{:.1f}k tok/s", rate / 1e3);
     return fmt::format("{:.1f}k tok/s  MFU {:.0f}%", rate / 1e3,
                        100 * rate / static_cast<double>(tokens_a_step) * flops / limit);
   };
@@ -141,8 +181,10 @@ void train(const TrainSettings& s, ProcessGroup group) {
       auto guard = accelerator.accumulate(model);
       // Sum over this rank's tokens, divided so that DDP's mean over ranks is the mean over all tokens.
       const double share = static_cast<double>(accelerator.num_processes()) / static_cast<double>(tokens_a_step);
-      const Tensor loss = flat_loss(model(x), y, LossReduction::sum) * share;
+      if (reduced) reduced->take_weights();
+      const Tensor loss = flat_loss(forward(x), y, LossReduction::sum) * share;
       accelerator.backward(loss);
+      if (reduced) reduced->give_gradients();
       accelerator.clip_grad_norm_(model.parameters(), s.clip);
       optimizer.step();
       schedule.step();
