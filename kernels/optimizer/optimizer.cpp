@@ -5,6 +5,7 @@
 
 #include "kernels/base/parallel.h"
 #include "kernels/base/scratch.h"
+#include "kernels/optimizer/adam_factors.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimizer/optimizer.cpp"
@@ -14,38 +15,6 @@
 #include <hwy/highway.h>
 
 #include "kernels/base/simd_math-inl.h"
-
-#ifndef WEFT_KERNELS_OPTIMIZER_ONCE_
-#define WEFT_KERNELS_OPTIMIZER_ONCE_
-namespace weft::cpu {
-
-// The numbers of a step, rounded once to the type of the parameters.
-template <class T>
-struct AdamFactors {
-  T sign;     // -1 to maximize
-  T keep;     // 1 - lr · weight_decay, or 1
-  T coupled;  // weight_decay added to the gradient, or 0
-  T one_less_beta1;
-  T beta2;
-  T one_less_beta2;
-  T step_size;     // lr / (1 - beta1^step)
-  T inverse_root;  // 1 / sqrt(1 - beta2^step)
-  T eps;
-
-  AdamFactors(const AdamOptions& o, int64_t step)
-      : sign(o.maximize ? T(-1) : T(1)),
-        keep(static_cast<T>(o.decoupled ? 1 - o.lr * o.weight_decay : 1)),
-        coupled(static_cast<T>(o.decoupled ? 0 : o.weight_decay)),
-        one_less_beta1(static_cast<T>(1 - o.beta1)),
-        beta2(static_cast<T>(o.beta2)),
-        one_less_beta2(static_cast<T>(1 - o.beta2)),
-        step_size(static_cast<T>(o.lr / (1 - std::pow(o.beta1, static_cast<double>(step))))),
-        inverse_root(static_cast<T>(1 / std::sqrt(1 - std::pow(o.beta2, static_cast<double>(step))))),
-        eps(static_cast<T>(o.eps)) {}
-};
-
-}  // namespace weft::cpu
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

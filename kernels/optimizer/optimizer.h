@@ -3,8 +3,9 @@
 //   std::vector<AdamSlice> slices = …;   // a slice is a parameter or a piece of one
 //   weft::cpu::optimizer_kernels.adam(stream, f32, {.lr = 1e-3, .decoupled = true}, slices.data(), slices.size());
 //
-// All slices of a launch are of one dtype, f32 or f64, and do not overlap. Work is cut into tiles over all of them, so
-// thousands of small parameters cost no more than a large one.
+// All slices of a launch are of one dtype and do not overlap: f32 or f64, on devices also bf16 and f16, which are computed
+// in f32 and rounded when stored. Work is cut into tiles over all of them, so thousands of small parameters cost no more
+// than a large one. The lists themselves are read before a function returns.
 #pragma once
 #include <cstdint>
 
