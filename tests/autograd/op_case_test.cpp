@@ -14,6 +14,8 @@
 #include <sstream>
 
 #include "autograd/functional.h"
+#include "kernels/base/device.h"
+#include "kernels/simt/emulator/config.h"
 #include "tensor/file.h"
 #include "tests/support/op_case.h"
 
@@ -220,6 +222,128 @@ TEST_P(Ops, MetaHasTheShapes) {
 const auto kRows = ::testing::ValuesIn(op_cases());
 std::string row_name(const ::testing::TestParamInfo<OpCase>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Cpu, Ops, kRows, row_name);
+
+// --- devices against the CPU -----------------------------------------------------------------------------------------
+
+// Those of WEFT_TEST_DEVICES, else all that are here.
+std::vector<Device> test_devices() {
+  std::vector<Device> devices;
+  const char* const names = std::getenv("WEFT_TEST_DEVICES");
+  if (!names) {
+    for (const Device device : {Device::simt(), Device::cuda()})
+      if (device_count(device.type) > 0) devices.push_back(device);
+    return devices;
+  }
+  std::istringstream list(names);
+  for (std::string one; std::getline(list, one, ',');)
+    if (const Device device = device_named(one, "WEFT_TEST_DEVICES"); device != Device::cpu())
+      devices.push_back(device);
+  return devices;
+}
+
+// Runs f on the device: on the emulator with threads starting first to last, and last to first.
+template <class F>
+void in_every_order(Device device, F&& f) {
+  if (device.type != DeviceType::simt) return f(std::string(name(device)));
+  using ConfigFunction = emulator::Config& (*)();
+  void* const symbol = device_symbol(DeviceType::simt, "_ZN4weft8emulator6configEv", "test");
+  emulator::Config& config = reinterpret_cast<ConfigFunction>(symbol)();
+  for (const bool reversed : {false, true}) {
+    config.reversed = reversed;
+    f(std::string(reversed ? "simt, reversed order" : "simt"));
+  }
+  config.reversed = false;
+}
+
+std::vector<Tensor> moved(In in, Device device) {
+  std::vector<Tensor> result;
+  for (const Tensor& x : in) {
+    // Strides go along: what is not contiguous here is not there.
+    if (x.is_contiguous()) {
+      result.push_back(x.to(device));
+      continue;
+    }
+    Tensor storage = x.alias({x.storage()->bytes() / size_of(x.dtype())}, {1}, 0).to(device);
+    result.push_back(storage.alias(x.shape(), x.strides(), x.offset()));
+  }
+  return result;
+}
+
+class DeviceOps : public ::testing::TestWithParam<std::tuple<OpCase, Device>> {
+ protected:
+  const OpCase& row() const { return std::get<0>(GetParam()); }
+  Device device() const { return std::get<1>(GetParam()); }
+  OpRun run(In in) const {
+    const OpRun result = run_case(row(), moved(in, device()));
+    for (const auto* list : {&result.outputs, &result.gradients})
+      for (const Tensor& t : *list)
+        if (t.defined()) {
+          EXPECT_EQ(t.device(), device());
+        }
+    return result;
+  }
+};
+
+TEST_P(DeviceOps, AgreesWithCpu) {
+  const OpCase& c = row();
+  for (const DType dtype : {f32, f64}) {
+    const auto in = make_inputs(c, dtype);
+    const OpRun want = run_case(c, in);
+    std::optional<OpRun> first;
+    in_every_order(device(), [&](const std::string& how) {
+      const OpRun got = run(in);
+      expect_near(got, want, dtype == f32 ? c.tolerance : kDouble, how);
+      if (!first) first = run(in);
+      expect_near(got, *first, kSame, how + ", once more");
+    });
+  }
+}
+
+TEST_P(DeviceOps, Layouts) {
+  const OpCase& c = row();
+  const auto in = make_inputs(c, f64);
+  const OpRun want = run_case(c, in);
+  for (const Layout layout : {Layout::reversed, Layout::spaced}) {
+    std::vector<Tensor> strided;
+    for (const Tensor& x : in) strided.push_back(with_layout(x, layout));
+    expect_near(run(strided), want, kDouble, layout == Layout::reversed ? "reversed" : "spaced");
+  }
+}
+
+TEST_P(DeviceOps, Shapes) {
+  const OpCase& c = row();
+  for (const auto& shapes : c.also) {
+    const auto in = make_inputs(c, f32, shapes);
+    const OpRun want = run_case(c, in);
+    in_every_order(device(), [&](const std::string& how) {
+      expect_near(run(in), want, c.tolerance, fmt::format("{}, shapes {}", how, fmt::join(shapes, ", ")));
+    });
+  }
+}
+
+TEST_P(DeviceOps, SpecialValues) {
+  const OpCase& c = row();
+  if (!c.no_special.empty()) return;
+  for (const auto& in : special_inputs(c))
+    expect_near(outputs_only(c, moved(in, device())), outputs_only(c, in), c.tolerance, "special values");
+}
+
+TEST_P(DeviceOps, HalfPrecision) {
+  const OpCase& c = row();
+  if (!c.no_half.empty()) return;
+  for (const DType dtype : {f16, bf16}) {
+    const auto in = make_inputs(c, dtype);
+    const OpRun got = run(in), want = run_case(c, in);
+    expect_near(got, run_case(c, converted(in, f32)), half_tolerance(c, dtype), fmt::to_string(dtype));
+    for (size_t k = 0; k < got.outputs.size(); ++k) EXPECT_EQ(got.outputs[k].dtype(), want.outputs[k].dtype());
+  }
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceOps);
+INSTANTIATE_TEST_SUITE_P(Device, DeviceOps, ::testing::Combine(kRows, ::testing::ValuesIn(test_devices())),
+                         [](const auto& info) {
+                           return std::get<0>(info.param).name + "_" + std::string(name(std::get<1>(info.param).type));
+                         });
 
 // --- the table is complete -----------------------------------------------------------------------------------------
 

@@ -13,6 +13,9 @@ void run_model(const GoldenFile& file, Report& report);      // model.cpp
 void run_precision(const GoldenFile& file, Report& report);  // precision.cpp
 void run_accel(const GoldenFile& file, Report& report);      // accel.cpp
 
+// Where ops, optimizers, models and casts run: --device. Data and the Accelerator's rules have nothing to compute.
+inline Device golden_device = Device::cpu();
+
 // f(key, case) for every case of every list of `file`.
 template <class F>
 void for_each_case(const GoldenFile& file, F&& f) {

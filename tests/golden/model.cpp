@@ -58,7 +58,8 @@ void check_gpt2(const GoldenFile& file, const Tree& c) {
                           .n_layer = params["n_layer"].as_int(),
                           .n_head = params["n_head"].as_int()});
   load(model, tensors_of(file, c["weights"]));
-  const Tensor tokens = file.tensor(c["tokens"].as_string()).to(i64);  // [steps, batch, time]
+  model.to(golden_device);
+  const Tensor tokens = file.tensor(c["tokens"].as_string()).to(i64).to(golden_device);  // [steps, batch, time]
   const Tensor logits_wanted = file.tensor(c["logits"].as_string());
   const auto loss_of = [](const Tensor& logits, const Tensor& text) {
     const Tensor predicted = logits.slice(1, 0, -1), target = text.slice(1, 1, {});
@@ -103,9 +104,11 @@ void check_digits_mlp(const GoldenFile& file, const Tree& c) {
   const StateDict state = tensors_of(file, c["state"]);
   DigitsMlp model(state.at("0.weight").size(1), params["hidden"].as_int(), state.at("2.weight").size(0));
   load(model, state);
+  model.to(golden_device);
   if (!params["optimizer"].contains("AdamW")) throw Skip{"digits_mlp with an optimizer other than AdamW"};
   optim::AdamW optimizer(model.named_parameters(), adamw_options(params["optimizer"]["AdamW"]));
-  const Tensor x = file.tensor(c["x"].as_string()).to(f32) / 16, y = file.tensor(c["y"].as_string()).to(i64);
+  const Tensor x = file.tensor(c["x"].as_string()).to(golden_device).to(f32) / 16;
+  const Tensor y = file.tensor(c["y"].as_string()).to(golden_device).to(i64);
   const int64_t batch = params["batch"].as_int();
   std::vector<double> losses;
   for (int64_t epoch = 0; epoch < params["epochs"].as_int(); ++epoch)

@@ -42,6 +42,7 @@ Run run_forward(const GoldenFile& file, const Tree& c, const OpFunction& op, std
   for (int64_t i = 0; i < c["inputs"].size(); ++i) {
     Tensor leaf = file.tensor(c["inputs"][i].as_string()).clone();
     if (dtype && is_floating(leaf.dtype())) leaf = leaf.to(*dtype);
+    leaf = leaf.to(golden_device);
     if (c.contains("grad_inputs") && c["grad_inputs"].contains(std::to_string(i))) leaf.requires_grad_();
     run.leaves.push_back(leaf);
     const bool has_view = c.contains("views") && c["views"].contains(std::to_string(i));
@@ -56,7 +57,7 @@ std::vector<Tensor> gradients(const GoldenFile& file, const Tree& c, const Run& 
   std::vector<Tensor> outputs, grad_outputs, leaves;
   for (const auto& [index, name] : c["grad_outputs"].as_map()) {
     outputs.push_back(run.outputs.at(std::stoul(index)));
-    grad_outputs.push_back(file.tensor(name.as_string()).to(outputs.back().dtype()));
+    grad_outputs.push_back(file.tensor(name.as_string()).to(outputs.back().dtype()).to(golden_device));
   }
   for (const auto& entry : c["grad_inputs"].as_map()) leaves.push_back(run.leaves.at(std::stoul(entry.first)));
   if (create_graph) return grad(outputs, leaves, grad_outputs, {.create_graph = true});

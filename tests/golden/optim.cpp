@@ -67,12 +67,13 @@ std::unique_ptr<Optimizer> make_optimizer(const Tree& c, const std::vector<Tenso
 void check_trajectory(const GoldenFile& file, const Tree& c) {
   std::vector<Tensor> parameters;
   for (const Tree& name : c["initial"].as_list())
-    parameters.push_back(file.tensor(name.as_string()).clone().requires_grad_());
+    parameters.push_back(file.tensor(name.as_string()).clone().to(golden_device).requires_grad_());
   const auto optimizer = make_optimizer(c, parameters);
   const int64_t steps = file.tensor(c["trajectory"][0].as_string()).size(0);
   for (int64_t step = 0; step < steps; ++step) {
     for (size_t p = 0; p < parameters.size(); ++p)
-      parameters[p].set_grad(file.tensor(c["grads"][static_cast<int64_t>(p)].as_string()).select(0, step).clone());
+      parameters[p].set_grad(
+          file.tensor(c["grads"][static_cast<int64_t>(p)].as_string()).select(0, step).clone().to(golden_device));
     for (const Tree& missing : c["no_grad_at"].as_list())
       if (missing["step"].as_int() == step) parameters.at(static_cast<size_t>(missing["param"].as_int())).set_grad({});
     optimizer->step();
@@ -87,7 +88,7 @@ void check_clip(const GoldenFile& file, const Tree& c) {
   if (op != "clip_grad_norm" && op != "clip_grad_value") throw Skip{fmt::format("{} is not in this version", op)};
   std::vector<Tensor> parameters;
   for (const Tree& name : c["grads"].as_list()) {
-    const Tensor gradient = file.tensor(name.as_string());
+    const Tensor gradient = file.tensor(name.as_string()).to(golden_device);
     parameters.push_back(zeros(gradient.shape(), gradient.options()).requires_grad_());
     parameters.back().set_grad(gradient.clone());
   }

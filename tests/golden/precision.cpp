@@ -23,6 +23,9 @@ Tensor to_codes(const Tensor& x) {
   return codes;
 }
 
+// By the kernel of the device under test.
+Tensor converted(const Tensor& x, DType dtype) { return x.to(golden_device).to(dtype).to(cpu_device); }
+
 // Equal bits, so that 0 and -0 differ; NaN equals NaN.
 void expect_same_floats(const Tensor& got, const Tensor& want, const std::string& what) {
   expect_close(got, want, {}, what);
@@ -35,7 +38,7 @@ void expect_same_floats(const Tensor& got, const Tensor& want, const std::string
 void check_table(const GoldenFile& file, const std::string& format, const Tree& facts) {
   const Tensor want = file.tensor(format + ".values");
   const Tensor codes = file.tensors.contains(format + ".codes") ? file.tensor(format + ".codes") : arange(want.numel());
-  const Tensor got = from_codes(codes, golden_dtype(format)).to(f32);
+  const Tensor got = converted(from_codes(codes, golden_dtype(format)), f32);
   expect_same_floats(got, want, "values");
   int64_t nan = 0, infinite = 0;
   double largest = 0, smallest = std::numeric_limits<double>::infinity();
@@ -54,7 +57,7 @@ void check_table(const GoldenFile& file, const std::string& format, const Tree& 
 void check_cast(const GoldenFile& file, const std::string& format) {
   const auto part = [&](const char* name) { return file.tensor(format + "." + name); };
   const DType dtype = golden_dtype(format);
-  const Tensor input = part("input"), got = to_codes(input.to(dtype));
+  const Tensor input = part("input"), got = to_codes(converted(input, dtype));
   const Tensor plain = part("bits").to(i64), saturated = part("bits_saturated").to(i64), is_nan = part("is_nan");
   const Tensor as_float = from_codes(got, dtype).to(f32);
   const bool has_infinity = dtype != f8e4m3;
@@ -78,7 +81,7 @@ void check_cast_from_f64(const Tree& c) {
   const Tensor x = tensor(values);
   for (const auto& [key, want] : c.as_map()) {
     if (key == "format" || key == "note" || key == "input") continue;
-    const std::vector<double> got = x.to(golden_dtype(key)).to_vector();
+    const std::vector<double> got = converted(x, golden_dtype(key)).to_vector();
     for (size_t i = 0; i < got.size(); ++i)
       expect_close(got[i], golden_number(want[static_cast<int64_t>(i)]), {}, fmt::format("{} of {}", key, values[i]));
   }

@@ -85,7 +85,7 @@ void expect_close(const Tensor& got, const Tensor& want, Tolerance tolerance, co
          position(want.shape(), i), a, b, tolerance.rtol, tolerance.atol);
   };
   if (!is_floating(want.dtype())) {
-    const Tensor a = got.detach().to(i64).contiguous(), b = want.to(i64).contiguous();
+    const Tensor a = got.detach().to(cpu_device).to(i64).contiguous(), b = want.to(i64).contiguous();
     for (int64_t i = 0; i < b.numel(); ++i)
       if (a.data<int64_t>()[i] != b.data<int64_t>()[i])
         differ(i, static_cast<double>(a.data<int64_t>()[i]), static_cast<double>(b.data<int64_t>()[i]));
