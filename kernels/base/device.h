@@ -78,6 +78,10 @@ struct DeviceRuntime {
   bool (*is_capturing)(Stream stream);
 
   DeviceFault* (*fault)(Device device);
+
+  // The caching allocator handed out the first `bytes` of a block, or took it back (0), for a device that examines what
+  // kernels touch. Null: nobody asks.
+  void (*note_use)(Device device, const void* block, int64_t bytes) noexcept = nullptr;
 };
 
 struct DeviceLibrary {

@@ -54,6 +54,7 @@ class Cache {
       ++stats_.system_allocations;
     }
     live_.emplace(memory, Block{size, pool, stream, {}});
+    if (runtime.note_use) runtime.note_use(device_, memory, bytes);
     ++stats_.allocations;
     stats_.current += size;
     stats_.peak = std::max(stats_.peak, stats_.current);
@@ -66,6 +67,7 @@ class Cache {
     if (found == live_.end()) return;
     Block block = std::move(found->second);
     live_.erase(found);
+    forget_use(memory);
     stats_.current -= block.size;
     stats_.cached += block.size;
     if (block.others.empty()) {
@@ -123,6 +125,15 @@ class Cache {
   }
 
  private:
+  void forget_use(void* memory) noexcept {
+    try {
+      const DeviceRuntime& runtime = device_runtime(device_.type, "free");
+      if (runtime.note_use) runtime.note_use(device_, memory, 0);
+    } catch (...) {
+      // Only a record for examinations.
+    }
+  }
+
   // (pool, native stream, size)
   using Key = std::tuple<int64_t, void*, int64_t>;
 

@@ -18,6 +18,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/device_table.h"
+#include "kernels/simt/emulator/memory.h"
 #include "kernels/simt/submit.h"
 
 namespace weft::simt {
@@ -91,13 +92,11 @@ template <class... Args>
 
 // --- memory -----------------------------------------------------------------------------------------------------
 
-constexpr size_t kAlignment = 256;
-
-void* allocate(Device, int64_t bytes) {
-  const size_t size = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
-  return std::aligned_alloc(kAlignment, size);
+void* allocate(Device, int64_t bytes) { return emulator::allocate_memory(static_cast<size_t>(bytes)); }
+void free_memory(Device, void* memory) noexcept { emulator::free_memory(memory); }
+void note_use(Device, const void* block, int64_t bytes) noexcept {
+  emulator::note_use(block, static_cast<size_t>(bytes));
 }
-void free_memory(Device, void* memory) noexcept { std::free(memory); }
 
 // Pinned blocks: a copy from or to anything else cannot be captured, as on a GPU.
 struct PinnedBlocks {
@@ -130,7 +129,7 @@ void free_pinned(void* memory) noexcept {
     const std::lock_guard lock(pinned_blocks().mutex);
     pinned_blocks().sizes.erase(static_cast<const std::byte*>(memory));
   }
-  std::free(memory);
+  emulator::free_memory(memory);
 }
 
 void copy(Stream stream, void* to, Device to_device, const void* from, Device from_device, int64_t bytes) {
@@ -318,6 +317,7 @@ extern const DeviceRuntime device_runtime_table = {
     .destroy_graph = destroy_graph,
     .is_capturing = is_capturing,
     .fault = fault,
+    .note_use = note_use,
 };
 
 }  // namespace weft::simt
