@@ -57,7 +57,7 @@ TEST(Api, AModuleNamesItsParameters) {
 }
 
 TEST(Api, TrainingOnOneDevice) {
-  if (!std::filesystem::exists(data::data_directory() / "digits.csv")) GTEST_SKIP() << "./dev test gets digits.csv";
+  if (!std::filesystem::exists(data::data_directory() / "digits.csv")) GTEST_SKIP() << "./dev data gets digits.csv";
   manual_seed(1);
   Mlp net;
   double first = 0, last = 0;

@@ -73,7 +73,7 @@ TEST_F(Sources, DigitsErrors) {
   ASSERT_EQ(setenv("WEFT_DATA_DIR", folder.c_str(), 1), 0);
   const std::string missing = error_of([] { digits("train"); }, ErrorCode::not_found);
   unsetenv("WEFT_DATA_DIR");
-  for (const char* part : {"digits.csv", folder.c_str(), "./dev demo", "./dev test"})
+  for (const char* part : {"digits.csv", folder.c_str(), "./dev data"})
     EXPECT_NE(missing.find(part), std::string::npos) << missing;
   error_of([] { digits("dev"); }, ErrorCode::invalid_argument);
 

@@ -20,7 +20,7 @@ class Examples : public ::testing::Test {
     data_ = std::filesystem::absolute(data::data_directory());
     if (!std::filesystem::exists(data_ / "digits.csv"))
       GTEST_SKIP() << data_ / "digits.csv"
-                   << " is missing; ./dev test gets it";
+                   << " is missing; ./dev data gets it";
   }
   ChildProcess::Result run(std::vector<std::string> command) {
     command.insert(command.begin(), {"env", "-C", folder_.path()});
@@ -74,7 +74,7 @@ TEST(ExamplesWithoutData, SayHowToGetIt) {
             .wait();
     EXPECT_EQ(result.exit_code, 1) << name;
     EXPECT_EQ(result.err.substr(0, 12), "weft::Error ") << result.err;
-    EXPECT_NE(result.err.find("./dev test"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("./dev data"), std::string::npos) << result.err;
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   }
 }
