@@ -266,7 +266,8 @@ Fiber* Block::take(unsigned warp, unsigned lane) {
 void Block::barrier(Location at) {
   if (waiting_ == 0) {
     barrier_at_ = at;
-  } else if (at.line != barrier_at_.line || std::strcmp(at.file, barrier_at_.file) != 0) {
+  } else if (at.line != barrier_at_.line ||
+             (at.file != barrier_at_.file && std::strcmp(at.file, barrier_at_.file) != 0)) {
     stop(fmt::format("divergent barrier: some threads of a block wait at {}, {} at {}", where(barrier_at_),
                      name_thread(current.thread_index), where(at)));
   }

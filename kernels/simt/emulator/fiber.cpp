@@ -33,7 +33,7 @@ void after_switch(Fiber*) {}
 #endif
 
 // What a switch to a new fiber lands in: the fiber that begins.
-constinit thread_local Fiber* beginning = nullptr;
+constinit thread_local Fiber* beginning __attribute__((tls_model("initial-exec"))) = nullptr;
 
 [[noreturn]] void begin_fiber() {
   after_switch(nullptr);
@@ -46,8 +46,9 @@ constinit thread_local Fiber* beginning = nullptr;
 #if defined(__x86_64__)
 
 // void weft_emulator_switch(void** save, void* load): the System V ABI has a function preserve rbx, rbp, r12 to r15 and
-// the stack pointer; everything else the compiler has already saved around the call. The jump, instead of a return,
-// spares the processor's return predictor, which has the other stack's callers in it.
+// the stack pointer; everything else the compiler has already saved around the call. It ends with a return, not a jump:
+// fibers wait at the same depth of the same calls, so the processor's return predictor is right about all the returns
+// that follow, and wrong about all of them if this one does not take its entry (measured: 84 ns a switch against 35).
 extern "C" __attribute__((visibility("hidden"))) void weft_emulator_switch(void** save, void* load);
 asm(R"(
 .text
@@ -70,8 +71,7 @@ weft_emulator_switch:
   popq %r12
   popq %rbx
   popq %rbp
-  popq %rcx
-  jmpq *%rcx
+  ret
 .size weft_emulator_switch, .-weft_emulator_switch
 )");
 
