@@ -52,6 +52,7 @@ int run(std::vector<std::string> words) {
   app.set_version_flag("--version", "weft " WEFT_VERSION, "print the version and exit");
   app.require_subcommand(1);
   weft::cli::add_inspect(app);
+  weft::cli::add_kernel_check(app);
   weft::cli::add_launch(app);
   remove_separator(app, words);
   const std::string first = words.empty() ? "" : words.front();

@@ -9,6 +9,7 @@
 namespace weft::cli {
 
 void add_inspect(CLI::App& app);
+void add_kernel_check(CLI::App& app);
 void add_launch(CLI::App& app);
 
 }  // namespace weft::cli
