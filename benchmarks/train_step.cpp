@@ -1,6 +1,7 @@
 // How fast whole models train: forward, loss, backward, clipping and AdamW on made-up data.
 //
 //   build/benchmarks/train_step --model char-gpt --threads 2 --steps 50 --json
+//   build/benchmarks/train_step --model gpt2-124m --device cuda --dtype bf16
 //
 // Prints the median and the best time of a step, and what part it reaches of the limit: the rate of a large matrix product,
 // measured in the same run. Only matrix products, convolutions and attention count as work.
@@ -20,6 +21,7 @@
 #include "kernels/base/parallel.h"
 #include "nn/nn.h"
 #include "optim/optim.h"
+#include "tensor/device.h"
 #include "tensor/factory.h"
 #include "tensor/json.h"
 
@@ -31,7 +33,15 @@ struct Options {
   int threads = 0;
   int64_t steps = 20;
   int64_t batch = 0;
+  std::string device = "cpu";
+  std::string dtype = "f32";
   bool json = false;
+};
+
+// Where the model and its data live, and of what type they are.
+struct Place {
+  Device device;
+  DType dtype = DType::f32;
 };
 
 // A model with the data it is fed.
@@ -43,10 +53,12 @@ struct Workload {
   std::function<Tensor()> loss;
 };
 
-Workload gpt(const nn::models::GPT2Config& config, int64_t batch) {
+Workload gpt(const nn::models::GPT2Config& config, int64_t batch, const Place& place) {
   const auto model = std::make_shared<nn::models::GPT2>(config);
+  model->to(place.dtype);
+  model->to(place.device);
   const int64_t tokens = batch * config.n_positions;
-  const Tensor text = randint(0, config.vocab_size, {batch, config.n_positions + 1});
+  const Tensor text = randint(0, config.vocab_size, {batch, config.n_positions + 1}).to(place.device);
   const Tensor input = text.narrow(1, 0, config.n_positions).contiguous();
   const Tensor target = text.narrow(1, 1, config.n_positions).contiguous().flatten();
   return {.unit = "tokens",
@@ -68,10 +80,12 @@ struct Cnn : nn::Module<Cnn> {
   }
 };
 
-Workload cnn(int64_t batch) {
+Workload cnn(int64_t batch, const Place& place) {
   const auto model = std::make_shared<Cnn>();
-  const Tensor images = randn({batch, 1, 28, 28});
-  const Tensor labels = randint(0, 10, {batch});
+  model->to(place.dtype);
+  model->to(place.device);
+  const Tensor images = randn({batch, 1, 28, 28}).to(place.dtype).to(place.device);
+  const Tensor labels = randint(0, 10, {batch}).to(place.device);
   // Multiplications an image; the images want no gradient, so the first convolution has one product less.
   const double first = 26 * 26 * 32 * 9, rest = 24 * 24 * 64 * 32 * 9 + 9216 * 128 + 128 * 10;
   return {.unit = "images",
@@ -84,12 +98,12 @@ Workload cnn(int64_t batch) {
 struct Model {
   const char* name;
   int64_t batch;
-  std::function<Workload(int64_t batch)> make;
+  std::function<Workload(int64_t batch, const Place& place)> make;
 };
 
 const std::vector<Model>& models() {
   const auto gpt_of = [](nn::models::GPT2Config config) {
-    return [config](int64_t batch) { return gpt(config, batch); };
+    return [config](int64_t batch, const Place& place) { return gpt(config, batch, place); };
   };
   static const std::vector<Model> list = {
       {"char-gpt", 16, gpt_of({.vocab_size = 100, .n_positions = 128, .n_embd = 128, .n_layer = 4, .n_head = 4})},
@@ -115,17 +129,19 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-Result measure(const Workload& work, int64_t steps) {
+Result measure(const Workload& work, const Place& place, const Options& options) {
   optim::AdamW adam(work.model->named_parameters());
   const std::vector<Tensor> parameters = work.model->parameters();
+  const int64_t steps = options.steps;
   const auto step = [&] {
     work.loss().backward();
     optim::clip_grad_norm_(parameters, 1.0);
     adam.step();
     adam.zero_grad();
+    synchronize(place.device);
   };
   Result result;
-  result.limit = gemm_limit_flops();
+  result.limit = gemm_limit_flops(place.device, place.dtype);
   for (int i = 0; i < 3; ++i) step();
   std::vector<double> times;
   const double cpu = cpu_seconds();
@@ -135,7 +151,7 @@ Result measure(const Workload& work, int64_t steps) {
     times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   result.cpu = (cpu_seconds() - cpu) / static_cast<double>(steps);
-  result.limit = std::max(result.limit, gemm_limit_flops());
+  result.limit = std::max(result.limit, gemm_limit_flops(place.device, place.dtype));
   result.best = *std::min_element(times.begin(), times.end());
   const auto middle = times.begin() + steps / 2;
   std::nth_element(times.begin(), middle, times.end());
@@ -153,6 +169,8 @@ void print(const Options& options, int64_t batch, const Workload& work, const Re
                                 {"model", options.model},
                                 {"parameters", parameters},
                                 {"threads", int64_t{num_threads()}},
+                                {"device", options.device},
+                                {"dtype", options.dtype},
                                 {"batch", batch},
                                 {"steps", options.steps},
                                 {"median_ms", result.median * 1e3},
@@ -165,8 +183,8 @@ void print(const Options& options, int64_t batch, const Workload& work, const Re
     fmt::print("{}\n", to_json(row, 2));
     return;
   }
-  fmt::print("{}: {} parameters, batch {}, {} threads, {} steps\n", options.model, parameters, batch, num_threads(),
-             options.steps);
+  fmt::print("{}: {} parameters, batch {}, {} {}, {} threads, {} steps\n", options.model, parameters, batch,
+             options.device, options.dtype, num_threads(), options.steps);
   fmt::print("{:>10} {:>10} {:>10} {:>12} {:>9} {:>14} {:>6}\n", "median ms", "best ms", "CPU ms", work.unit + "/s",
              "GFLOP/s", "limit GFLOP/s", "share");
   fmt::print("{:>10.2f} {:>10.2f} {:>10.2f} {:>12.0f} {:>9.1f} {:>14.1f} {:>5.0f}%\n", result.median * 1e3,
@@ -184,6 +202,10 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   app.add_option("--batch", options.batch, "samples a step (default: the model's)")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--device", options.device, "cpu, cuda, cuda:N or simt")->capture_default_str();
+  app.add_option("--dtype", options.dtype, "of model and data; bf16 and f16 on devices only")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->capture_default_str();
   app.add_flag("--json", options.json, "print JSON");
   try {
     app.parse(argc, argv);
@@ -197,8 +219,11 @@ int run(int argc, char** argv) {
   const auto model =
       std::find_if(models().begin(), models().end(), [&](const Model& m) { return m.name == options.model; });
   const int64_t batch = options.batch > 0 ? options.batch : model->batch;
-  const Workload work = model->make(batch);
-  print(options, batch, work, measure(work, options.steps));
+  const Place place = {device_named(options.device, "train_step"), options.dtype == "bf16"  ? DType::bf16
+                                                                   : options.dtype == "f16" ? DType::f16
+                                                                                            : DType::f32};
+  const Workload work = model->make(batch, place);
+  print(options, batch, work, measure(work, place, options));
   return 0;
 }
 

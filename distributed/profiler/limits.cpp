@@ -6,6 +6,7 @@
 
 #include "kernels/base/parallel.h"
 #include "kernels/table.h"
+#include "tensor/device.h"
 #include "tensor/factory.h"
 
 namespace weft {
@@ -36,6 +37,20 @@ double gemm_limit_flops(double seconds) {
   const GemmKernels& gemm = kernel_table(DeviceType::cpu, "gemm_limit").gemm;
   return best_rate(2.0 * n * n * n, seconds, [&] {
     gemm.gemm(Stream{}, DType::f32, false, false, n, n, n, 1, a.data(), n, b.data(), n, 0, c.data(), n);
+  });
+}
+
+double gemm_limit_flops(Device device, DType dtype, double seconds) {
+  if (device.type == DeviceType::cpu) return gemm_limit_flops(seconds);
+  const int64_t n = device.type == DeviceType::cuda ? 8192 : 512;
+  // Not zeros: a GPU multiplies those at a lower power and thus faster.
+  const Tensor a = rand({n, n}).to(dtype).to(device), b = rand({n, n}).to(dtype).to(device);
+  const Tensor c = zeros({n, n}, {.dtype = dtype, .device = device});
+  const GemmKernels& gemm = kernel_table(device.type, "gemm_limit").gemm;
+  const Stream stream = current_stream(device);
+  return best_rate(2.0 * n * n * n, seconds, [&] {
+    gemm.gemm(stream, dtype, false, false, n, n, n, 1, a.data(), n, b.data(), n, 0, c.data(), n);
+    synchronize(stream);
   });
 }
 

@@ -4,11 +4,16 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/base/dtype.h"
+#include "kernels/base/stream.h"
+
 namespace weft {
 
 // Floating-point operations a second of the f32 matrix product at its best size here, on num_threads() threads. Takes
 // about `seconds`; measures, so run it while nothing else does.
 double gemm_limit_flops(double seconds = 0.1);
+// The same of a device, for f32, bf16 or f16 operands (f32: TF32 where that is allowed).
+double gemm_limit_flops(Device device, DType dtype, double seconds = 0.1);
 // Bytes a second of a large memcpy, counted once (64 MiB; every byte is read and written).
 double memcpy_limit_bytes(double seconds = 0.1);
 
