@@ -16,7 +16,7 @@
 
 namespace weft::emulator {
 
-constinit thread_local ThreadState current __attribute__((tls_model("initial-exec"))){};
+constinit thread_local ThreadState current;
 
 namespace {
 
@@ -33,7 +33,7 @@ std::string name_thread(uint3 index) { return fmt::format("thread ({}, {}, {})",
 
 }  // namespace
 
-Block::Block() {
+Block::Block() : self_(current) {
   // 128: what WEFT_DYNAMIC_SHARED promises.
   dynamic_shared_.reset(static_cast<unsigned char*>(std::aligned_alloc(128, kMaxDynamicShared)));
   if (!dynamic_shared_) fail(ErrorCode::out_of_memory, "launch", "no memory for shared memory");
@@ -91,17 +91,17 @@ void Block::run(uint3 index) {
   if (config().poison) std::memset(dynamic_shared_.get(), 0xff, launch_->shared_bytes);
   forbid_access(dynamic_shared_.get() + launch_->shared_bytes, kMaxDynamicShared - launch_->shared_bytes);
 
-  current.block_index = index;
-  current.block_dim = launch_->block;
-  current.grid_dim = launch_->grid;
-  current.dynamic_shared = dynamic_shared_.get();
-  current.block = this;
+  self_.block_index = index;
+  self_.block_dim = launch_->block;
+  self_.grid_dim = launch_->grid;
+  self_.dynamic_shared = dynamic_shared_.get();
+  self_.block = this;
   running_ = &main_;
   Observer* const watcher = observer();
   if (watcher) watcher->block_begin(*this);
   jump(idle_fiber());
   if (watcher) watcher->block_end(*this);
-  current.block = nullptr;
+  self_.block = nullptr;
   allow_access(dynamic_shared_.get(), kMaxDynamicShared);
   if (!failed_) return;
 
@@ -155,13 +155,13 @@ void Block::fiber_body() { current.block->run_threads(); }
 // Switches stacks, and puts the running thread's state back when somebody switches here again.
 void Block::jump(Fiber& to) {
   Fiber& from = *running_;
-  const uint3 index = current.thread_index;
-  const unsigned thread = current.thread;
+  const uint3 index = self_.thread_index;
+  const unsigned thread = self_.thread;
   running_ = &to;
   switch_fiber(from, to);
-  current.thread_index = index;
-  current.thread = thread;
-  current.lane = thread % kWarpSize;
+  self_.thread_index = index;
+  self_.thread = thread;
+  self_.lane = thread % kWarpSize;
 }
 
 // --- threads ----------------------------------------------------------------------------------------------------
@@ -172,24 +172,24 @@ void Block::start_next_thread() {
   ++next_;
   Thread& thread = threads_[number];
   thread.status = ThreadStatus::running;
-  current.thread_index = thread.index;
-  current.thread = number;
-  current.lane = number % kWarpSize;
+  self_.thread_index = thread.index;
+  self_.thread = number;
+  self_.lane = number % kWarpSize;
 }
 
 void Block::finish_thread() {
-  threads_[current.thread].status = ThreadStatus::exited;
+  threads_[self_.thread].status = ThreadStatus::exited;
   ++exited_;
   Warp& own = warp();
-  own.exited |= 1u << current.lane;
+  own.exited |= 1u << self_.lane;
   // Lanes that wait for this one wait for ever.
   for (unsigned rest = own.arrived; rest; rest &= rest - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(rest));
-    if (!(own.mask[lane] >> current.lane & 1)) continue;
-    const Thread& waiting = threads_[current.thread / kWarpSize * kWarpSize + lane];
+    if (!(own.mask[lane] >> self_.lane & 1)) continue;
+    const Thread& waiting = threads_[self_.thread / kWarpSize * kWarpSize + lane];
     return fail_block(fmt::format(
         "exited lane: {} waits in {} at {} with the mask {:#010x} for lane {}, whose thread has returned",
-        name_thread(waiting.index), name(waiting.operation), where(waiting.at), own.mask[lane], current.lane));
+        name_thread(waiting.index), name(waiting.operation), where(waiting.at), own.mask[lane], self_.lane));
   }
   if (waiting_ != 0 && waiting_ == threads_.size() - exited_) release_barrier();
 }
@@ -207,7 +207,7 @@ void Block::run_threads() {
     Fiber* next = &main_;
     if (!failed_) finish_thread();
     if (!failed_) {
-      const unsigned own = current.thread / kWarpSize;
+      const unsigned own = self_.thread / kWarpSize;
       // The usual way: on with the next thread, on this stack.
       if (next_ < threads_.size() && !warps_[own].ready) continue;
       next = next_runnable(own);
@@ -222,11 +222,11 @@ void Block::run_threads() {
 }
 
 void Block::wait(ThreadStatus status, Location at) {
-  Thread& thread = threads_[current.thread];
+  Thread& thread = threads_[self_.thread];
   thread.status = status;
   thread.fiber = running_;
   thread.at = at;
-  Fiber* next = next_runnable(current.thread / kWarpSize);
+  Fiber* next = next_runnable(self_.thread / kWarpSize);
   if (!next) {
     fail_block(deadlock_message());
     next = &main_;
@@ -238,10 +238,10 @@ void Block::wait(ThreadStatus status, Location at) {
 Fiber* Block::next_runnable(unsigned warp) {
   if (const unsigned ready = warps_[warp].ready) {
     if (reversed_) {
-      const unsigned below = ready & ((1u << current.lane) - 1);
+      const unsigned below = ready & ((1u << self_.lane) - 1);
       return take(warp, 31u - static_cast<unsigned>(std::countl_zero(below ? below : ready)));
     }
-    const unsigned above = current.lane < 31 ? ready & (~0u << (current.lane + 1)) : 0;
+    const unsigned above = self_.lane < 31 ? ready & (~0u << (self_.lane + 1)) : 0;
     return take(warp, static_cast<unsigned>(std::countr_zero(above ? above : ready)));
   }
   if (next_ < threads_.size()) return &idle_fiber();
@@ -269,11 +269,11 @@ void Block::barrier(Location at) {
   } else if (at.line != barrier_at_.line ||
              (at.file != barrier_at_.file && std::strcmp(at.file, barrier_at_.file) != 0)) {
     stop(fmt::format("divergent barrier: some threads of a block wait at {}, {} at {}", where(barrier_at_),
-                     name_thread(current.thread_index), where(at)));
+                     name_thread(self_.thread_index), where(at)));
   }
   ++waiting_;
   if (waiting_ == threads_.size() - exited_) return release_barrier();
-  warp().barrier |= 1u << current.lane;
+  warp().barrier |= 1u << self_.lane;
   wait(ThreadStatus::at_barrier, at);
 }
 
@@ -299,16 +299,16 @@ void Block::release_barrier() {
 
 bool Block::arrive(WarpOperation operation, unsigned mask, Location at) {
   Warp& own = warp();
-  const unsigned lane = current.lane;
+  const unsigned lane = self_.lane;
   // Lanes beyond the end of the block do not count: 0xffffffff is how CUDA code says "the warp".
   const unsigned lanes = mask & own.exists;
   if (!(mask >> lane & 1))
     stop(fmt::format("mask mismatch: {} calls {} at {} with the mask {:#010x}, which leaves out its lane {}",
-                     name_thread(current.thread_index), name(operation), where(at), mask, lane));
+                     name_thread(self_.thread_index), name(operation), where(at), mask, lane));
   if (const unsigned gone = lanes & own.exited)
     stop(fmt::format("exited lane: {} at {} waits with the mask {:#010x} for lane {}, whose thread has returned",
                      name(operation), where(at), mask, std::countr_zero(gone)));
-  Thread& self = threads_[current.thread];
+  Thread& self = threads_[self_.thread];
   self.operation = operation;
   self.at = at;
   own.mask[lane] = lanes;
@@ -316,7 +316,7 @@ bool Block::arrive(WarpOperation operation, unsigned mask, Location at) {
   if (const unsigned others = own.arrived & lanes & ~(1u << lane)) {
     // Whoever is there already has to be in the same operation with the same lanes; one of them says enough.
     const auto other = static_cast<unsigned>(std::countr_zero(others));
-    const Thread& there = threads_[current.thread / kWarpSize * kWarpSize + other];
+    const Thread& there = threads_[self_.thread / kWarpSize * kWarpSize + other];
     if (there.operation != operation || own.mask[other] != lanes)
       stop(fmt::format(
           "mask mismatch: lane {} calls {} at {} for lanes {:#010x}, lane {} calls {} at {} for lanes {:#010x}", lane,
@@ -331,7 +331,7 @@ void Block::complete(unsigned mask) {
   Warp& own = warp();
   const unsigned lanes = mask & own.exists;
   own.arrived &= ~lanes;
-  own.ready |= lanes & ~(1u << current.lane);
+  own.ready |= lanes & ~(1u << self_.lane);
   ++own.epoch;
 }
 
@@ -340,7 +340,7 @@ AsyncCopies& Block::async_copies() {
     async_copies_.resize(threads_.size());
     async_used_ = true;
   }
-  return async_copies_[current.thread];
+  return async_copies_[self_.thread];
 }
 
 // --- errors -----------------------------------------------------------------------------------------------------
@@ -348,7 +348,7 @@ AsyncCopies& Block::async_copies() {
 void Block::fail_block(std::string message) {
   if (failed_) return;
   failed_ = true;
-  const uint3 index = current.block_index;
+  const uint3 index = self_.block_index;
   message = fmt::format("{}; in block ({}, {}, {}) of the kernel launched at {}", message, index.x, index.y, index.z,
                         where(launch_->at));
   if (Observer* watcher = observer()) watcher->kernel_error(message.c_str());

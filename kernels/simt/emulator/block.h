@@ -90,7 +90,8 @@ class Block {
   // Ends the block with an error. Does not return: the thread's stack is given up.
   [[noreturn]] void stop(const std::string& message);
 
-  Warp& warp() { return warps_[current.thread / kWarpSize]; }
+  Warp& warp() { return warps_[self_.thread / kWarpSize]; }
+  unsigned lane() const { return self_.lane; }
   AsyncCopies& async_copies();
 
   // --- for an examination ---
@@ -125,6 +126,7 @@ class Block {
   void fail_block(std::string message);
   std::string deadlock_message() const;
 
+  ThreadState& self_;  // `current` of the OS thread that the block belongs to
   const Launch* launch_ = nullptr;
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;

@@ -1,6 +1,8 @@
 #include "kernels/simt/emulator/fiber.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 #include "kernels/simt/emulator/sanitizer.h"
 
@@ -32,12 +34,10 @@ void before_switch(Fiber&, Fiber&) {}
 void after_switch(Fiber*) {}
 #endif
 
-// What a switch to a new fiber lands in: the fiber that begins.
-constinit thread_local Fiber* beginning __attribute__((tls_model("initial-exec"))) = nullptr;
-
-[[noreturn]] void begin_fiber() {
+// What a switch to a new fiber lands in.
+[[noreturn]] void begin(Fiber* fiber) {
   after_switch(nullptr);
-  beginning->body();
+  fiber->body();
   __builtin_unreachable();
 }
 
@@ -50,6 +50,8 @@ constinit thread_local Fiber* beginning __attribute__((tls_model("initial-exec")
 // fibers wait at the same depth of the same calls, so the processor's return predictor is right about all the returns
 // that follow, and wrong about all of them if this one does not take its entry (measured: 84 ns a switch against 35).
 extern "C" __attribute__((visibility("hidden"))) void weft_emulator_switch(void** save, void* load);
+// Where a new fiber begins: hands on what prepare_fiber put into r12.
+extern "C" __attribute__((visibility("hidden"))) void weft_emulator_begin();
 asm(R"(
 .text
 .p2align 4
@@ -73,24 +75,32 @@ weft_emulator_switch:
   popq %rbp
   ret
 .size weft_emulator_switch, .-weft_emulator_switch
+
+.p2align 4
+.hidden weft_emulator_begin
+.globl weft_emulator_begin
+.type weft_emulator_begin, @function
+weft_emulator_begin:
+  movq %r12, %rdi
+  jmp weft_emulator_begin_fiber
+.size weft_emulator_begin, .-weft_emulator_begin
 )");
+
+extern "C" __attribute__((visibility("hidden"), used)) void weft_emulator_begin_fiber(Fiber* fiber) { begin(fiber); }
 
 void prepare_fiber(Fiber& fiber, size_t usable, void (*body)()) {
   fiber.body = body;
   fiber.sanitizer_frames = nullptr;
-  // As weft_emulator_switch leaves a stack: six registers, then where to go on. The word above stands for begin_fiber's
-  // return address, so that its frame is aligned as after a call.
-  auto top = reinterpret_cast<uintptr_t>(fiber.stack + usable) & ~uintptr_t{15};
-  auto* word = reinterpret_cast<uintptr_t*>(top);
-  *--word = 0;
-  *--word = reinterpret_cast<uintptr_t>(&begin_fiber);
-  for (int i = 0; i < 6; ++i) *--word = 0;
-  fiber.context = word;
+  // As weft_emulator_switch leaves a stack: r15, r14, r13, r12 (the fiber, for weft_emulator_begin), rbx, rbp, where to
+  // go on. The word above stands for a return address, so that the first frame is aligned as after a call.
+  auto* top = reinterpret_cast<uintptr_t*>(reinterpret_cast<uintptr_t>(fiber.stack + usable) & ~uintptr_t{15});
+  const uintptr_t words[] = {
+      0, 0, 0, reinterpret_cast<uintptr_t>(&fiber), 0, 0, reinterpret_cast<uintptr_t>(&weft_emulator_begin), 0};
+  fiber.context = std::copy(std::begin(words), std::end(words), top - std::size(words)) - std::size(words);
 }
 
 void switch_fiber(Fiber& from, Fiber& to) {
   before_switch(from, to);
-  beginning = &to;
   weft_emulator_switch(&from.context, to.context);
   after_switch(&from);
 }
@@ -98,12 +108,17 @@ void switch_fiber(Fiber& from, Fiber& to) {
 #else
 
 namespace {
+struct Switch {
+  Fiber* from;
+  Fiber* to;
+};
 // Boost hands the context of the fiber that was left to the one that goes on.
-void keep(boost::context::detail::transfer_t transfer) { static_cast<Fiber*>(transfer.data)->context = transfer.fctx; }
-[[noreturn]] void begin_transfer(boost::context::detail::transfer_t transfer) {
-  keep(transfer);
-  begin_fiber();
+Fiber* arrive(boost::context::detail::transfer_t transfer) {
+  const Switch* arriving = static_cast<Switch*>(transfer.data);
+  arriving->from->context = transfer.fctx;
+  return arriving->to;
 }
+[[noreturn]] void begin_transfer(boost::context::detail::transfer_t transfer) { begin(arrive(transfer)); }
 }  // namespace
 
 void prepare_fiber(Fiber& fiber, size_t usable, void (*body)()) {
@@ -114,8 +129,8 @@ void prepare_fiber(Fiber& fiber, size_t usable, void (*body)()) {
 
 void switch_fiber(Fiber& from, Fiber& to) {
   before_switch(from, to);
-  beginning = &to;
-  keep(boost::context::detail::jump_fcontext(to.context, &from));
+  Switch leaving{&from, &to};
+  arrive(boost::context::detail::jump_fcontext(to.context, &leaving));
   after_switch(&from);
 }
 

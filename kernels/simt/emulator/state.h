@@ -20,9 +20,10 @@ struct ThreadState {
   unsigned char* dynamic_shared = nullptr;
 };
 
-// initial-exec: an address without a function call, also in a library that is opened late; there is little such space
-// (1.6 kB in glibc), which is why the emulator keeps everything else on the heap.
-extern constinit thread_local ThreadState current __attribute__((tls_model("initial-exec")));
+// An ordinary thread_local variable: the faster "initial-exec" model is not for a library that is opened late, all of
+// whose thread-local memory (the __shared__ variables of every kernel) would have to fit into the 1.6 kB that glibc keeps
+// for such libraries. The compiler computes the address once a function, and the emulator itself passes it on.
+extern constinit thread_local ThreadState current;
 
 // A line of a kernel. Clang 14 has no std::source_location.
 struct Location {

@@ -17,21 +17,20 @@ void for_each_lane(unsigned mask, F&& f) {
 
 // An operation in which every lane gives one number and gets one: finish(warp, lanes) sets the results.
 template <class Finish>
-uint64_t exchange(WarpOperation operation, unsigned mask, uint64_t value, Location at, Finish&& finish) {
-  Block& block = *current.block;
+uint64_t exchange(Block& block, WarpOperation operation, unsigned mask, uint64_t value, Location at, Finish&& finish) {
   Warp& warp = block.warp();
-  warp.value[current.lane] = value;
+  warp.value[block.lane()] = value;
   if (block.arrive(operation, mask, at)) {
     finish(warp, mask & warp.exists);
     block.complete(mask);
   }
-  return warp.result[current.lane];
+  return warp.result[block.lane()];
 }
 
 // All lanes get the same result.
 template <class Finish>
 uint64_t combine(WarpOperation operation, unsigned mask, uint64_t value, Location at, Finish&& finish) {
-  return exchange(operation, mask, value, at, [&](Warp& warp, unsigned lanes) {
+  return exchange(*current.block, operation, mask, value, at, [&](Warp& warp, unsigned lanes) {
     const uint64_t result = finish(warp, lanes);
     for_each_lane(lanes, [&](unsigned lane) { warp.result[lane] = result; });
   });
@@ -76,7 +75,7 @@ void whole_warp(WarpOperation operation, Operands& own, Location at, Finish&& fi
   if (warp.exists != ~0u)
     block.stop(fmt::format("mask mismatch: {} at {}:{} needs all 32 lanes of a warp, the block's last one has {}",
                            name(operation), at.file, at.line, std::popcount(warp.exists)));
-  warp.operands[current.lane] = &own;
+  warp.operands[block.lane()] = &own;
   if (block.arrive(operation, ~0u, at)) {
     finish([&](unsigned lane) -> Operands& { return *static_cast<Operands*>(warp.operands[lane]); });
     block.complete(~0u);
@@ -145,8 +144,9 @@ void sync_warp(unsigned mask, Location at) {
 }
 
 uint64_t shuffle(unsigned mask, uint64_t bits, int source, Location at) {
-  current.block->warp().source[current.lane] = source;
-  return exchange(WarpOperation::shuffle, mask, bits, at, [](Warp& warp, unsigned lanes) {
+  Block& block = *current.block;
+  block.warp().source[block.lane()] = source;
+  return exchange(block, WarpOperation::shuffle, mask, bits, at, [](Warp& warp, unsigned lanes) {
     for_each_lane(lanes, [&](unsigned lane) {
       const auto from = static_cast<unsigned>(warp.source[lane]) % kWarpSize;
       warp.result[lane] = lanes >> from & 1 ? warp.value[from] : ~uint64_t{0};
@@ -164,13 +164,15 @@ unsigned ballot(unsigned mask, bool predicate, Location at) {
 }
 
 unsigned match(unsigned mask, uint64_t bits, Location at) {
-  return static_cast<unsigned>(exchange(WarpOperation::match, mask, bits, at, [](Warp& warp, unsigned lanes) {
-    for_each_lane(lanes, [&](unsigned lane) {
-      unsigned same = 0;
-      for_each_lane(lanes, [&](unsigned other) { same |= unsigned{warp.value[other] == warp.value[lane]} << other; });
-      warp.result[lane] = same;
-    });
-  }));
+  return static_cast<unsigned>(
+      exchange(*current.block, WarpOperation::match, mask, bits, at, [](Warp& warp, unsigned lanes) {
+        for_each_lane(lanes, [&](unsigned lane) {
+          unsigned same = 0;
+          for_each_lane(lanes,
+                        [&](unsigned other) { same |= unsigned{warp.value[other] == warp.value[lane]} << other; });
+          warp.result[lane] = same;
+        });
+      }));
 }
 
 unsigned reduce(WarpOperation operation, unsigned mask, unsigned value, Location at) {
