@@ -7,14 +7,12 @@
 
 namespace weft::cuda {
 
-WEFT_PENDING(ReduceKernels, reduce_kernels)
 WEFT_PENDING(SoftmaxKernels, softmax_kernels)
 WEFT_PENDING(NormKernels, norm_kernels)
 WEFT_PENDING(AttentionKernels, attention_kernels)
 WEFT_PENDING(LossKernels, loss_kernels)
 WEFT_PENDING(EmbeddingKernels, embedding_kernels)
 WEFT_PENDING(IndexKernels, index_kernels)
-WEFT_PENDING(OptimizerKernels, optimizer_kernels)
 WEFT_PENDING(RandomKernels, random_kernels)
 
 __attribute__((weak)) void max_pool2d_forward(Stream, DType, const Pool2dShape&, const void*, void*, int64_t*) {

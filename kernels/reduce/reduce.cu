@@ -16,7 +16,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void check_floating(const char* op, DType dtype) {
   if (dtype != DType::f64 && dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16)
-    fail(ErrorCode::unsupported, op, "expected f64, f32, bf16 or f16, got {}", dtype);
+    fail(ErrorCode::unsupported, op, "expected f64, f32, bf16 or f16, got {}", name(dtype));
 }
 
 ExtremeOp<double> extreme(bool largest, bool magnitude) {
@@ -37,7 +37,7 @@ void reduce(Stream stream, Reduction op, DType dtype, const void* x, const Reduc
       case Reduction::prod: return go(ProductOp<int64_t>{});
       case Reduction::max: return go(ExtremeOp<int64_t>{.largest = true, .magnitude = false, .start = Limits::min()});
       case Reduction::min: return go(ExtremeOp<int64_t>{.largest = false, .magnitude = false, .start = Limits::max()});
-      case Reduction::mean: fail(ErrorCode::unsupported, "mean", "expected a floating point dtype, got {}", dtype);
+      case Reduction::mean: fail(ErrorCode::unsupported, "mean", "expected a floating point dtype, got {}", name(dtype));
     }
   }
   check_floating("reduce", dtype);

@@ -94,7 +94,7 @@ void scan(Stream stream, Scan op, DType dtype, const void* x, void* out, int64_t
     case DType::i64: return scan_typed<int64_t>(stream, op, x, out, outer, size, inner);
     default:
       fail(ErrorCode::unsupported, op == Scan::sum ? "cumsum" : "cumprod",
-           "expected f64, f32, bf16, f16 or i64, got {}", dtype);
+           "expected f64, f32, bf16, f16 or i64, got {}", name(dtype));
   }
 }
 
