@@ -5,7 +5,7 @@
 //   for_row<float, Group>(size, head, [&](auto width, int64_t i) { part.add(load_pack<width>(x + i)); });
 //   part.combine<Group>();   // now the whole row's, in every thread
 //
-// Entries of -inf add nothing; a NaN or +inf makes the sum NaN; nothing but -inf gives the maximum -inf and the sum 0.
+// Entries of -inf add nothing; a NaN or +inf makes the sum NaN, and so does a row of nothing but -inf.
 #pragma once
 #include "kernels/simt/row.h"
 
@@ -34,7 +34,7 @@ struct OnlineSum {
   template <class Group>
   __device__ __forceinline__ void combine() {
     const C largest = Group::max(max);
-    sum = Group::sum(relative_to(largest));
+    sum = Group::sum(relative_to(largest)) + (largest - largest);  // adds 0, or NaN for an infinity
     max = largest;
   }
 

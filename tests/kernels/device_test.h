@@ -12,7 +12,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -22,6 +21,7 @@
 
 #include "kernels/base/device.h"
 #include "kernels/base/error.h"
+#include "kernels/simt/emulator/config.h"
 #include "kernels/table.h"
 
 namespace weft {
@@ -40,10 +40,10 @@ template <class F>
 void on_devices(F&& f) {
   for (const bool reversed : {false, true}) {
     SCOPED_TRACE(reversed ? "simt, threads in falling order" : "simt");
-    setenv("WEFT_SIMT_ORDER", reversed ? "reversed" : "normal", 1);
+    emulator::config().reversed = reversed;
     f(TestDevice{Device::simt(), reversed});
   }
-  unsetenv("WEFT_SIMT_ORDER");
+  emulator::config().reversed = false;
   if (device_count(DeviceType::cuda) > 0) {
     SCOPED_TRACE("cuda");
     f(TestDevice{Device::cuda(), false});

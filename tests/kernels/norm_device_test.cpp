@@ -87,7 +87,9 @@ void check(const TestDevice& device, const Case& c) {
   forward(y.data());
   backward(dx.data(), dweight.data(), c.center ? dbias.data() : nullptr);
 
-  const double statistics = 16 * kRounding<S> * (1 + std::abs(c.offset));
+  // The reference adds up in f64, one after the other: nearly exact for the other dtypes, but not for f64 itself.
+  const double terms = std::is_same_v<T, double> ? 16 + static_cast<double>(c.columns) / 16 : 16;
+  const double statistics = terms * kRounding<S> * (1 + std::abs(c.offset));
   const double tolerance = 2 * kRounding<T> + 4 * statistics;
   expect_close(y.host(), expected.y, tolerance);
   expect_close(rstd.host(), expected.rstd, statistics);
