@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/ops/ops.h"
 #include "kernels/base/device.h"
 #include "kernels/base/error.h"
 #include "kernels/table.h"

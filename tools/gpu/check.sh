@@ -32,7 +32,7 @@ programs=(
 )
 
 prepare() {
-  local build=build-gpu
+  local build=${WEFT_GPU_BUILD:-build-gpu}
   [[ -f $build/build.ninja ]] ||
     meson setup "$build" -Dcuda=enabled -Dsimt=enabled -Ddefault_library=shared ${WEFT_GPU_SETUP:-} >&2
   # The tests of the suite simt, which run on cuda too: what they are is known to the build folder.
