@@ -12,8 +12,10 @@ namespace weft::emulator {
 void start_copy16(void* shared, const void* global) {
   Block& block = *current.block;
   if (reinterpret_cast<uintptr_t>(shared) % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0)
-    block.stop(
-        fmt::format("misaligned address: cp_async16 from {} to {}, which have to be multiples of 16", global, shared));
+    block.stop([&] {
+      return fmt::format("misaligned address: cp_async16 from {} to {}, which have to be multiples of 16", global,
+                         shared);
+    });
   const void* pc = __builtin_return_address(0);
   if (Observer* watcher = observer()) watcher->copy_started(shared, global, 16, pc);
   block.async_copies().copies.push_back({shared, global, pc});

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "kernels/base/error.h"
 #include "kernels/simt/emulator/barrier.h"
@@ -268,8 +269,10 @@ void Block::barrier(Location at) {
     barrier_at_ = at;
   } else if (at.line != barrier_at_.line ||
              (at.file != barrier_at_.file && std::strcmp(at.file, barrier_at_.file) != 0)) {
-    stop(fmt::format("divergent barrier: some threads of a block wait at {}, {} at {}", where(barrier_at_),
-                     name_thread(self_.thread_index), where(at)));
+    stop([&] {
+      return fmt::format("divergent barrier: some threads of a block wait at {}, {} at {}", where(barrier_at_),
+                         name_thread(self_.thread_index), where(at));
+    });
   }
   ++waiting_;
   if (waiting_ == threads_.size() - exited_) return release_barrier();
@@ -303,11 +306,15 @@ bool Block::arrive(WarpOperation operation, unsigned mask, Location at) {
   // Lanes beyond the end of the block do not count: 0xffffffff is how CUDA code says "the warp".
   const unsigned lanes = mask & own.exists;
   if (!(mask >> lane & 1))
-    stop(fmt::format("mask mismatch: {} calls {} at {} with the mask {:#010x}, which leaves out its lane {}",
-                     name_thread(self_.thread_index), name(operation), where(at), mask, lane));
+    stop([&] {
+      return fmt::format("mask mismatch: {} calls {} at {} with the mask {:#010x}, which leaves out its lane {}",
+                         name_thread(self_.thread_index), name(operation), where(at), mask, lane);
+    });
   if (const unsigned gone = lanes & own.exited)
-    stop(fmt::format("exited lane: {} at {} waits with the mask {:#010x} for lane {}, whose thread has returned",
-                     name(operation), where(at), mask, std::countr_zero(gone)));
+    stop([&] {
+      return fmt::format("exited lane: {} at {} waits with the mask {:#010x} for lane {}, whose thread has returned",
+                         name(operation), where(at), mask, std::countr_zero(gone));
+    });
   Thread& self = threads_[self_.thread];
   self.operation = operation;
   self.at = at;
@@ -318,9 +325,11 @@ bool Block::arrive(WarpOperation operation, unsigned mask, Location at) {
     const auto other = static_cast<unsigned>(std::countr_zero(others));
     const Thread& there = threads_[self_.thread / kWarpSize * kWarpSize + other];
     if (there.operation != operation || own.mask[other] != lanes)
-      stop(fmt::format(
-          "mask mismatch: lane {} calls {} at {} for lanes {:#010x}, lane {} calls {} at {} for lanes {:#010x}", lane,
-          name(operation), where(at), lanes, other, name(there.operation), where(there.at), own.mask[other]));
+      stop([&] {
+        return fmt::format(
+            "mask mismatch: lane {} calls {} at {} for lanes {:#010x}, lane {} calls {} at {} for lanes {:#010x}", lane,
+            name(operation), where(at), lanes, other, name(there.operation), where(there.at), own.mask[other]);
+      });
   }
   if ((own.arrived & lanes) == lanes) return true;
   wait(ThreadStatus::at_warp_operation, at);
@@ -355,8 +364,7 @@ void Block::fail_block(std::string message) {
   error_ = std::make_exception_ptr(Error(ErrorCode::internal, "kernel", message));
 }
 
-void Block::stop(const std::string& message) {
-  fail_block(message);
+void Block::give_up() {
   jump(main_);
   __builtin_unreachable();
 }

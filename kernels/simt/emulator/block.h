@@ -87,8 +87,13 @@ class Block {
   bool arrive(WarpOperation operation, unsigned mask, Location at);
   void complete(unsigned mask);
 
-  // Ends the block with an error. Does not return: the thread's stack is given up.
-  [[noreturn]] void stop(const std::string& message);
+  // Ends the block with the error text(). Does not return: the thread's stack is given up and nothing on it destroyed,
+  // which is why the text comes from a function.
+  template <class Text>
+  [[noreturn]] void stop(Text&& text) {
+    fail_block(text());
+    give_up();
+  }
 
   Warp& warp() { return warps_[self_.thread / kWarpSize]; }
   unsigned lane() const { return self_.lane; }
@@ -124,6 +129,7 @@ class Block {
   void reset_fiber(size_t number);
   void release_barrier();
   void fail_block(std::string message);
+  [[noreturn]] void give_up();
   std::string deadlock_message() const;
 
   ThreadState& self_;  // `current` of the OS thread that the block belongs to

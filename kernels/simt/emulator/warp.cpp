@@ -73,8 +73,10 @@ void whole_warp(WarpOperation operation, Operands& own, Location at, Finish&& fi
   Block& block = *current.block;
   Warp& warp = block.warp();
   if (warp.exists != ~0u)
-    block.stop(fmt::format("mask mismatch: {} at {}:{} needs all 32 lanes of a warp, the block's last one has {}",
-                           name(operation), at.file, at.line, std::popcount(warp.exists)));
+    block.stop([&] {
+      return fmt::format("mask mismatch: {} at {}:{} needs all 32 lanes of a warp, the block's last one has {}",
+                         name(operation), at.file, at.line, std::popcount(warp.exists));
+    });
   warp.operands[block.lane()] = &own;
   if (block.arrive(operation, ~0u, at)) {
     finish([&](unsigned lane) -> Operands& { return *static_cast<Operands*>(warp.operands[lane]); });
