@@ -48,11 +48,12 @@ __device__ __forceinline__ void store_part(const C (&sums)[count], C* part, int 
     if (warp > 0) return;
   }
   Row::for_each_pack(size, [&](int k, int i) {
+    Pack<C, width> totals;
     for (int e = 0; e < width; ++e) {
-      C total = sums[k + e];
-      for (int w = 1; w < warps; ++w) total += shared[(w * count + k + e) * 32 + static_cast<int>(threadIdx.x)];
-      part[i + e] = total;
+      totals[e] = sums[k + e];
+      for (int w = 1; w < warps; ++w) totals[e] += shared[(w * count + k + e) * 32 + static_cast<int>(threadIdx.x)];
     }
+    store_pack(part + i, totals);
   });
 }
 
