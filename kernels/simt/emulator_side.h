@@ -153,6 +153,10 @@ using std::min;
 
 namespace weft::simt {
 
+// Of two numbers, or of a number and a NaN, as in <cmath>; but inline, as a host compiler calls the C library for these.
+inline float fmaxf(float x, float y) { return x > y || y != y ? x : y; }
+inline float fminf(float x, float y) { return x < y || y != y ? x : y; }
+
 // Newer C libraries have the float one under this name.
 inline float rsqrtf(float x) { return 1.0f / ::sqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / ::sqrt(x); }
