@@ -68,16 +68,12 @@ struct StridedIndex {
   constexpr void offsets(int64_t element, int64_t (&at)[operands]) const {
     for (int k = 0; k < operands; ++k) at[k] = 0;
     if (ndim == 0) return;
-    if (wide) {
-      for (int d = ndim - 1; d > 0; --d) {
-        const int64_t rest = element / size[d];
-        add(d, element - rest * size[d], at);
-        element = rest;
-      }
-      add(0, element, at);
-      return;
-    }
+    if (wide) return wide_offsets(element, at);
     auto left = static_cast<uint32_t>(element);
+    // Most launches have one or two dimensions: copies of this loop's body would only make kernels large.
+#ifdef __CUDA_ARCH__
+#pragma unroll 1
+#endif
     for (int d = ndim - 1; d > 0; --d) {
       const uint32_t rest = divider[d].divide(left);
       add(d, left - rest * divider[d].divisor, at);
@@ -87,6 +83,17 @@ struct StridedIndex {
   }
 
  private:
+  [[gnu::noinline]] constexpr void wide_offsets(int64_t element, int64_t (&at)[operands]) const {
+#ifdef __CUDA_ARCH__
+#pragma unroll 1
+#endif
+    for (int d = ndim - 1; d > 0; --d) {
+      const int64_t rest = element / size[d];
+      add(d, element - rest * size[d], at);
+      element = rest;
+    }
+    add(0, element, at);
+  }
   constexpr void add(int d, int64_t index, int64_t (&at)[operands]) const {
     for (int k = 0; k < operands; ++k) at[k] += index * stride[k][d];
   }

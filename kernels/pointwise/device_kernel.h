@@ -7,10 +7,9 @@
 //   width 4   they are f32, bf16, f16 or bool, at most 16 bytes
 //   width 1   everything else: strides along the innermost dimension, other dtypes, f64 and i64
 //
-// Operands that do not vary there (scalars, a column that broadcasts) are read once and may have any dtype. The wide
-// paths need rows whose size is a multiple of the width and whose addresses are aligned; of a single row the last few
-// elements go through a second launch of width 1. Dtypes other than the three computed in (f32, f64, i64) are converted
-// when loaded and stored.
+// Operands that do not vary there (scalars, a column that broadcasts) are read once. The wide paths need rows whose size
+// is a multiple of the width and whose addresses are aligned; of a single row the last few elements go through a second
+// launch of width 1. Dtypes other than the three computed in (f32, f64, i64) are converted when loaded and stored.
 #pragma once
 #include <algorithm>
 
@@ -60,8 +59,12 @@ __global__ void __launch_bounds__(kPointwiseThreads)
           continue;
         }
       }
-      const C value = load_as<C>(args.dtype[k], args.data[k], at[k]);
-      for (int e = 0; e < width; ++e) in[k][e] = value;
+      C value[1];
+      if constexpr (width > 1)
+        load_pack_as(args.dtype[k], args.data[k], at[k], value);
+      else
+        value[0] = load_as<C>(args.dtype[k], args.data[k], at[k]);
+      for (int e = 0; e < width; ++e) in[k][e] = value[0];
     }
     C out[width];
     for (int e = 0; e < width; ++e) {
@@ -83,9 +86,10 @@ inline int pack_width(const PointwiseArguments& args) {
     if (args.layout.row_size() < width || (args.layout.ndim > 1 && args.layout.row_size() % width != 0)) return false;
     for (int k = 0; k < args.count; ++k) {
       const auto i = static_cast<size_t>(k);
+      if (!has_packs(args.dtype[i])) return false;
       if (args.layout.row_stride(k) == 0) continue;
       const int64_t bytes = size_of(args.dtype[i]);
-      if (args.layout.row_stride(k) != 1 || !has_packs(args.dtype[i]) || (width == 8 && bytes != 2)) return false;
+      if (args.layout.row_stride(k) != 1 || (width == 8 && bytes != 2)) return false;
       if (reinterpret_cast<uintptr_t>(args.data[i]) % static_cast<uint64_t>(width * bytes) != 0) return false;
       for (int d = 0; d + 1 < args.layout.ndim; ++d)
         if (args.layout.strides[i][static_cast<size_t>(d)] % width != 0) return false;
