@@ -25,7 +25,7 @@ class OwnKernels : public testing::Test {
 };
 
 Tensor on_simt(Shape shape, DType dtype = f32) {
-  return randn(std::move(shape)).to(dtype).to(Device::simt()).set_requires_grad(true);
+  return randn(std::move(shape)).to(dtype).to(Device::simt()).requires_grad_();
 }
 
 std::string all_of(const trace::Report& report) {
