@@ -264,8 +264,8 @@ class Page {
   std::string kernels() const {
     std::string out =
         "<div class=\"card\"><table class=\"kernels\"><tr><th>kernel</th><th>launches</th><th>threads</th><th>read</th>"
-        "<th>written</th><th>coalesced</th><th>bank conflicts</th><th>lanes</th><th>flop / "
-        "byte</th><th>errors</th></tr>\n";
+        "<th>written</th><th>coalesced</th><th>bank conflicts</th><th>lanes</th>"
+        "<th>errors</th></tr>\n";
     for (const Tree& kernel : report_["kernels"].as_list()) {
       const double coalescing = kernel["coalescing"].as_double();
       const double conflict = kernel["conflict"].as_double();
@@ -273,12 +273,12 @@ class Page {
       out += fmt::format(
           "<tr><td><a href=\"#{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{:.0f} "
           "%</td>"
-          "<td class=\"{}\">×{:.1f}</td><td>{:.1f}</td><td>{:.2f}</td><td class=\"{}\">{}</td></tr>\n",
+          "<td class=\"{}\">×{:.1f}</td><td>{:.1f}</td><td class=\"{}\">{}</td></tr>\n",
           escaped(anchor(kernel["defined_at"])), escaped(kernel["name"].as_string()),
           count_text(kernel["launches"].as_int()), count_text(kernel["threads"].as_int()),
           bytes_text(kernel["read_bytes"].as_int()), bytes_text(kernel["written_bytes"].as_int()), grade(coalescing),
           100 * coalescing, grade_conflict(conflict), conflict, 32 * kernel["active"].as_double(),
-          kernel["intensity"].as_double(), errors ? "bad" : "soft", errors ? count_text(errors) : "–");
+          errors ? "bad" : "soft", errors ? count_text(errors) : "–");
     }
     return out + "</table></div>\n";
   }

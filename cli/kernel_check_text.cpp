@@ -119,8 +119,8 @@ std::string path_text(const std::string& path) {
 std::string kernel_table_text(const Tree& report, bool colour) {
   const Palette palette(colour);
   const Tree::List& kernels = report["kernels"].as_list();
-  Table table({"kernel", "launches", "threads", "read", "written", "coalesced", "conflicts", "lanes", "flop/B",
-               "errors", "remarks"});
+  Table table(
+      {"kernel", "launches", "threads", "read", "written", "coalesced", "conflicts", "lanes", "errors", "remarks"});
   std::vector<const Tree*> order;
   for (const Tree& kernel : kernels) order.push_back(&kernel);
   const auto moved = [](const Tree& kernel) {
@@ -138,8 +138,7 @@ std::string kernel_table_text(const Tree& report, bool colour) {
                count_text((*kernel)["threads"].as_int()), bytes_text((*kernel)["read_bytes"].as_int()),
                bytes_text((*kernel)["written_bytes"].as_int()), percent((*kernel)["coalescing"].as_double()),
                fmt::format("×{:.1f}", (*kernel)["conflict"].as_double()),
-               fmt::format("{:.1f}", 32 * (*kernel)["active"].as_double()),
-               fmt::format("{:.2f}", (*kernel)["intensity"].as_double()), errors ? count_text(errors) : "-",
+               fmt::format("{:.1f}", 32 * (*kernel)["active"].as_double()), errors ? count_text(errors) : "-",
                remarks ? count_text(remarks) : "-"});
   }
   std::string out = table.text(1, "");

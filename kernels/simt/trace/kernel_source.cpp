@@ -37,7 +37,7 @@ std::string kernel_name(const std::string& function) {
     if (text[i] == '>') --depth;
     if (depth > 0) continue;
     if (text[i] == '(') return text.substr(begin, i - begin);
-    if (text[i] == ' ') begin = i + 1;  // behind the return type
+    if (text[i] == ' ' || text[i] == ':') begin = i + 1;  // behind the return type and namespaces
   }
   return text.substr(begin);
 }

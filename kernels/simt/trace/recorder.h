@@ -37,7 +37,6 @@ struct KernelRecord {
   uint64_t launches = 0;
   uint64_t blocks = 0;
   uint64_t threads = 0;
-  uint64_t operations = 0;
   std::vector<Site> sites;
   std::unordered_map<uint64_t, uint32_t> site_numbers;
   std::map<std::tuple<Kind, uint32_t, uint32_t, std::string>, RawFinding> findings;

@@ -61,11 +61,6 @@ double KernelReport::active() const {
   return possible ? static_cast<double>(lanes) / static_cast<double>(possible) : 1;
 }
 
-double KernelReport::intensity() const {
-  const uint64_t bytes = read_bytes + written_bytes;
-  return bytes ? static_cast<double>(operations) / static_cast<double>(bytes) : 0;
-}
-
 size_t KernelReport::errors() const {
   return static_cast<size_t>(
       std::count_if(findings.begin(), findings.end(), [](const Finding& finding) { return is_error(finding.kind); }));
@@ -135,13 +130,12 @@ std::string json(const std::vector<Item>& items, std::string_view indent) {
 std::string json(const KernelReport& kernel) {
   return fmt::format(
       R"({{"name": {}, "defined_at": {}, "launched_at": {}, "launches": {}, "blocks": {}, "threads": {}, )"
-      R"("read_bytes": {}, "written_bytes": {}, "operations": {}, "intensity": {:.4f}, "coalescing": {:.4f}, )"
+      R"("read_bytes": {}, "written_bytes": {}, "coalescing": {:.4f}, )"
       R"("conflict": {:.4f}, "active": {:.4f}, "errors": {},)"
       "\n   \"findings\": {},\n   \"lines\": {}}}",
       quoted(kernel.name), json(kernel.defined_at), json(kernel.launched_at), kernel.launches, kernel.blocks,
-      kernel.threads, kernel.read_bytes, kernel.written_bytes, kernel.operations, kernel.intensity(),
-      kernel.coalescing(), kernel.conflict(), kernel.active(), kernel.errors(), json(kernel.findings, "    "),
-      json(kernel.lines, "    "));
+      kernel.threads, kernel.read_bytes, kernel.written_bytes, kernel.coalescing(), kernel.conflict(), kernel.active(),
+      kernel.errors(), json(kernel.findings, "    "), json(kernel.lines, "    "));
 }
 
 }  // namespace

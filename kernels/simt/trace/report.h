@@ -95,15 +95,12 @@ struct KernelReport {
   std::vector<Finding> findings;   // errors first
   uint64_t read_bytes = 0;         // from global memory: 32 a sector
   uint64_t written_bytes = 0;
-  uint64_t operations = 0;  // of floating point: see operations.h
 
   // Of all requests to global memory.
   double coalescing() const;
   // The worst line's.
   double conflict() const;
   double active() const;
-  // Floating-point operations a byte of global memory.
-  double intensity() const;
   size_t errors() const;
 };
 

@@ -115,7 +115,6 @@ class Summary {
     report.launches = kernel.launches;
     report.blocks = kernel.blocks;
     report.threads = kernel.threads;
-    report.operations = kernel.operations;
 
     const auto line_of = [&](uint32_t site) -> Line {
       if (site == 0) return {};
