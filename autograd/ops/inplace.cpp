@@ -101,8 +101,8 @@ const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
 
 const Tensor& Tensor::mul_(const Tensor& other) const {
   if (detail::begin_in_place("mul_", *this, {other})) {
-    Saved factor = Saved(other);
     Saved before = other.requires_grad() ? Saved(clone()) : Saved();  // with its history, for double backward
+    Saved factor = other.is(*this) ? before : Saved(other);           // this tensor's new node must not own it
     record_in_place("mul_", {*this, other}, *this,
                     [factor, before, shape = other.shape()](Node& node, const Gradients& dy) -> Gradients {
                       return {mul(dy[0], factor.get(node)), node.needs_input_grad(1)

@@ -310,10 +310,18 @@ TEST(InPlace, AreRecorded) {
         return square(y);
       },
       numbers({1, 2, 3}));
+  gradcheck(
+      [](const Tensor& x) {
+        Tensor y = x * 2;
+        y.mul_(y);
+        return y;
+      },
+      numbers({1, -2, 3}));
   Tensor x = leaf({1, 2});
-  Tensor squared = x * 1;
-  squared.mul_(squared);  // its factor is gone
-  EXPECT_TEXT(error_of([&] { sum(squared).backward(); }), "changed in place");
+  Tensor factor = x * 1, product = x * 1;
+  product.mul_(factor);
+  factor.mul_(2);
+  EXPECT_TEXT(error_of([&] { sum(product).backward(); }), "changed in place");
   // Without history the memory is that of the tensor and of its views.
   Tensor t = zeros({2, 2});
   t.slice(0, 1, 2).fill_(4);
