@@ -11,7 +11,8 @@ struct Config {
   bool reversed = false;
   // Dynamic shared memory begins as NaN in every block.
   bool poison = true;
-  // Blocks run on this many of the pool's threads; 0: all (kernels/base/parallel.h). One under AddressSanitizer.
+  // 1: the thread that launches runs all blocks, as always under AddressSanitizer; 0: the pool shares them
+  // (kernels/base/parallel.h).
   int threads = 0;
   // Of a kernel thread. Taken from the system when a thread first has to wait, then kept.
   size_t stack_bytes = 64 * 1024;

@@ -114,7 +114,7 @@ void run(const Launch& launch) {
 
   Observer* const watcher = observer();
   if (watcher) watcher->launch_begin(launch);
-  const int threads = kAddressSanitizer ? 1 : config().threads > 0 ? config().threads : num_threads();
+  const int threads = kAddressSanitizer || config().threads == 1 ? 1 : num_threads();
   if (threads == 1) {
     run_blocks(0, blocks);
   } else {
