@@ -180,7 +180,7 @@ void Recorder::examine(const void* address, size_t bytes, Access kind, Role role
     add(found, site + 1, 0, text);
     stopping_ = true;
     busy_ = false;  // this stack is given up, with the guard on it
-    current.block->stop(fmt::format("{}: {}", name(found), text));
+    current.block->stop([&] { return fmt::format("{}: {}", name(found), text); });
   };
   if (!place.inside || place.space == Space::unknown) {
     std::string text;
