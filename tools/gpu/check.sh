@@ -47,9 +47,9 @@ prepare() {
   strip -o "$folder/bundle/lib/libweft.so.0" "$build/libweft.so.0.1.0"
   strip -o "$folder/bundle/lib/libweft_cuda.so" "$build/libweft_cuda.so"
   strip -o "$folder/bundle/lib/libweft_simt.so" "$build/libweft_simt.so"
-  # The system's libraries that another machine may not have; not libc's, nor NVIDIA's.
+  # The system's libraries that another machine may not have; not the compiler's, which it has newer, nor NVIDIA's.
   ldd "$folder/bundle/bin/"* "$folder/bundle/lib/"*.so* | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
-    grep -E '/lib(dnnl|fmt|gomp|hwy|gtest|gtest_main|benchmark|boost_context|stdc\+\+|gcc_s|spdlog|yaml-cpp)[.+]' |
+    grep -E '/lib(dnnl|fmt|gomp|hwy|gtest|gtest_main|boost_context)[.]' |
     xargs -r cp -L -t "$folder/bundle/lib"
   local goldens=${WEFT_GOLDENS:-../shared/goldens}
   if [[ -d $goldens ]]; then
@@ -78,9 +78,18 @@ results=""
 # record NAME JSON: adds to the results.
 record() { results+="${results:+,}$(printf '\n"%s": %s' "$1" "$2")"; }
 
+# All of it fits this many seconds: what no time is left for is stopped and counts as failed.
+total=460
+# limit SECONDS: that, or what is left.
+limit() {
+  local left=$((total - SECONDS))
+  echo $((left < 1 ? 1 : left < $1 ? left : $1))
+}
+
 # step NAME SECONDS COMMAND…: runs it with a limit; its output goes to a log, the end of which is shown when it fails.
 step() {
-  local name=$1 limit=$2 begin status=0
+  local name=$1 limit begin status=0
+  limit=$(limit "$2")
   shift 2
   say "$name"
   begin=$(date +%s)
@@ -98,7 +107,8 @@ quoted() { python3 -c 'import json, sys; print(json.dumps(sys.stdin.read().strip
 
 # measured NAME SECONDS COMMAND…: the same for a program that prints JSON, which becomes a result.
 measured() {
-  local name=$1 limit=$2 status=0
+  local name=$1 limit status=0
+  limit=$(limit "$2")
   shift 2
   say "$name"
   timeout "$limit" "$@" >"$work/out.json" 2>"$work/$name.log" || status=$?
@@ -144,6 +154,7 @@ run() {
   bin=$work/bundle/bin
   local libraries
   libraries=$(find_libraries)
+  local own_path=${LD_LIBRARY_PATH:-}  # python3's libraries are its own business
   export LD_LIBRARY_PATH=$work/bundle/lib${libraries:+:$libraries}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   # The folder that libweft.so lies in is where it looks for libweft_cuda.so.
 
@@ -180,13 +191,13 @@ run() {
   fi
 
   local torch=""
-  python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null && torch=yes
+  env LD_LIBRARY_PATH="$own_path" python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null && torch=yes
   local model dtype batch
   while read -r model dtype batch; do
     measured "train $model $dtype $batch" 40 \
       "$bin/train_step" --device cuda --model "$model" --dtype "$dtype" --batch "$batch" --steps 30 --json
     [[ -z $torch ]] ||
-      measured "torch train $model $dtype $batch" 40 python3 tools/gpu/torch_ops.py train "$model" "$dtype" "$batch" 30
+      measured "torch train $model $dtype $batch" 40 env LD_LIBRARY_PATH="$own_path" python3 tools/gpu/torch_ops.py train "$model" "$dtype" "$batch" 30
   done <<'MODELS'
 char-gpt f32 16
 gpt2-124m f32 64
@@ -195,7 +206,7 @@ gpt2-124m bf16 64
 cnn f32 64
 MODELS
   measured ops 60 "$bin/device_ops" --device cuda --json
-  [[ -z $torch ]] || measured "torch ops" 60 python3 tools/gpu/torch_ops.py ops
+  [[ -z $torch ]] || measured "torch ops" 60 env LD_LIBRARY_PATH="$own_path" python3 tools/gpu/torch_ops.py ops
 
   # Last, as it is slow: what is cut off by the limit has been tested above without it.
   local sanitizer
