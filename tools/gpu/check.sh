@@ -183,10 +183,9 @@ run() {
     step goldens 60 "$bin/golden_runner" --dir "$work/bundle/goldens" --device cuda
   fi
   if [[ -d $work/bundle/data ]] && "$bin/gpt" train --help | grep -q -- --device; then
-    export WEFT_DATA_DIR=$work/bundle/data
-    step gpt_f32 40 "$bin/gpt" train --device cuda --steps 300 --out "$work/gpt-f32"
+    step gpt_f32 40 "$bin/gpt" train --data "$work/bundle/data/shakespeare" --device cuda --steps 300 --out "$work/gpt-f32"
     if "$bin/gpt" train --help | grep -q -- --dtype; then
-      step gpt_bf16 40 "$bin/gpt" train --device cuda --dtype bf16 --steps 300 --out "$work/gpt-bf16"
+      step gpt_bf16 40 "$bin/gpt" train --data "$work/bundle/data/shakespeare" --device cuda --dtype bf16 --steps 300 --out "$work/gpt-bf16"
     fi
   fi
 
