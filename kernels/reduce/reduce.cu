@@ -37,7 +37,8 @@ void reduce(Stream stream, Reduction op, DType dtype, const void* x, const Reduc
       case Reduction::prod: return go(ProductOp<int64_t>{});
       case Reduction::max: return go(ExtremeOp<int64_t>{.largest = true, .magnitude = false, .start = Limits::min()});
       case Reduction::min: return go(ExtremeOp<int64_t>{.largest = false, .magnitude = false, .start = Limits::max()});
-      case Reduction::mean: fail(ErrorCode::unsupported, "mean", "expected a floating point dtype, got {}", name(dtype));
+      case Reduction::mean:
+        fail(ErrorCode::unsupported, "mean", "expected a floating point dtype, got {}", name(dtype));
     }
   }
   check_floating("reduce", dtype);
