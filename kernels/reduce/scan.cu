@@ -1,6 +1,7 @@
-// Running sums and products on devices. Along a contiguous dimension a block goes through a row 256 elements at a time:
-// each warp scans its 32 by shuffles, then adds what is before them (Hillis & Steele 1986, "Data parallel algorithms").
-// Otherwise a thread has a column, and neighbouring threads read neighbouring addresses.
+// Running sums and products on devices. Along a contiguous dimension a block goes through a row 1024 elements at a time:
+// each thread adds up four, each warp scans these sums by shuffles, then all add what is before them (Hillis & Steele
+// 1986, "Data parallel algorithms"). Otherwise a thread has a column, and neighbouring threads read neighbouring
+// addresses.
 #include <algorithm>
 
 #include "kernels/reduce/device_walk.h"
@@ -9,6 +10,7 @@ namespace weft::WEFT_DEVICE {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kEach = 4;          // neighbours a thread has
 constexpr int64_t kLongRow = 64;  // shorter ones are not worth a block
 
 // f64 for floats; i64 wraps around, as unsigned numbers may.
@@ -33,27 +35,50 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) scan_rows(Scan op, const T* x, T* out, int64_t size) {
   using R = Running<T>;
   __shared__ R totals[kThreads / 32];
-  const int64_t base = static_cast<int64_t>(blockIdx.x) * size;
+  const T* from = x + static_cast<int64_t>(blockIdx.x) * size;
+  T* to = out + static_cast<int64_t>(blockIdx.x) * size;
+  const bool aligned = reinterpret_cast<uintptr_t>(from) % 16 == 0 && reinterpret_cast<uintptr_t>(to) % 16 == 0;
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const R nothing = op == Scan::sum ? R(0) : R(1);
   R before = nothing;  // of the rounds before
-  for (int64_t at = 0; at < size; at += kThreads) {
-    const int64_t i = at + threadIdx.x;
-    R value = i < size ? running(x[base + i]) : nothing;
+  for (int64_t at = 0; at < size; at += kThreads * kEach) {
+    const int64_t i = at + threadIdx.x * kEach;
+    const bool whole = aligned && i + kEach <= size;
+    R values[kEach];
+    if (whole) {
+      const Pack<T, kEach> items = load_pack<kEach>(from + i);
+      WEFT_UNROLL
+      for (int e = 0; e < kEach; ++e) values[e] = running(items[e]);
+    } else {
+      WEFT_UNROLL
+      for (int e = 0; e < kEach; ++e) values[e] = i + e < size ? running(from[i + e]) : nothing;
+    }
+    WEFT_UNROLL
+    for (int e = 1; e < kEach; ++e) values[e] = combine(op, values[e - 1], values[e]);
+    R sum = values[kEach - 1];  // up to this thread, in the warp
     WEFT_UNROLL
     for (unsigned step = 1; step < 32; step *= 2) {
-      const R other = __shfl_up_sync(0xffffffffu, value, step);
-      if (lane >= step) value = combine(op, other, value);
+      const R other = __shfl_up_sync(0xffffffffu, sum, step);
+      if (lane >= step) sum = combine(op, other, sum);
     }
-    if (lane == 31) totals[warp] = value;
+    R earlier = __shfl_up_sync(0xffffffffu, sum, 1);  // of the lanes before
+    if (lane == 0) earlier = nothing;
+    if (lane == 31) totals[warp] = sum;
     __syncthreads();
-    R all = before;
     for (unsigned w = 0; w < kThreads / 32; ++w) {
-      if (w == warp) value = combine(op, all, value);
-      all = combine(op, all, totals[w]);
+      if (w == warp) earlier = combine(op, before, earlier);
+      before = combine(op, before, totals[w]);
     }
-    before = all;
-    if (i < size) out[base + i] = result<T>(value);
+    Pack<T, kEach> results;
+    WEFT_UNROLL
+    for (int e = 0; e < kEach; ++e) results[e] = result<T>(combine(op, earlier, values[e]));
+    if (whole) {
+      store_pack(to + i, results);
+    } else {
+      WEFT_UNROLL
+      for (int e = 0; e < kEach; ++e)
+        if (i + e < size) to[i + e] = results[e];
+    }
     __syncthreads();  // the totals are read before they are written again
   }
 }

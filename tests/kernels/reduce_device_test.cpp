@@ -240,7 +240,8 @@ void check_scan(const TestDevice& device, const ScanCase& c, Scan op) {
 
 TEST(ReduceDevice, Scans) {
   on_devices([](const TestDevice& device) {
-    for (const ScanCase& c : {ScanCase{3, 700, 1}, {5, 9, 1}, {2, 40, 33}, {1, 1, 1}, {0, 5, 2}, {2, 256, 1}}) {
+    for (const ScanCase& c :
+         {ScanCase{3, 700, 1}, {2, 2501, 1}, {5, 9, 1}, {2, 40, 33}, {1, 1, 1}, {0, 5, 2}, {2, 256, 1}}) {
       for (const Scan op : {Scan::sum, Scan::prod}) {
         check_scan<float>(device, c, op);
         check_scan<double>(device, c, op);
