@@ -5,6 +5,7 @@
 // takes; it is not compiled with the option itself.
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/simt/emulator/state.h"
 #include "kernels/simt/trace/recorder.h"
@@ -51,6 +52,22 @@ WEFT_HOOKS(8)
 WEFT_HOOKS(16)
 void __tsan_read_range(void* address, size_t bytes) { WEFT_SAW(address, bytes, load); }
 void __tsan_write_range(void* address, size_t bytes) { WEFT_SAW(address, bytes, store); }
+
+// Newer clang calls these for copies.
+void* __tsan_memcpy(void* to, const void* from, size_t bytes) {
+  WEFT_SAW(from, bytes, load);
+  WEFT_SAW(to, bytes, store);
+  return std::memcpy(to, from, bytes);
+}
+void* __tsan_memmove(void* to, const void* from, size_t bytes) {
+  WEFT_SAW(from, bytes, load);
+  WEFT_SAW(to, bytes, store);
+  return std::memmove(to, from, bytes);
+}
+void* __tsan_memset(void* to, int value, size_t bytes) {
+  WEFT_SAW(to, bytes, store);
+  return std::memset(to, value, bytes);
+}
 
 // Atomics do what they are called; which of them are the kernel's, the emulator reports (Observer::atomic). `order` is
 // ignored for the strongest one.
