@@ -1,4 +1,4 @@
-// Index, joining and ordering ops: results, errors, and gradients of first and second order.
+// Index, joining and ordering ops: results and errors. What all ops have in common is tested in op_case_test.cpp.
 #include "autograd/ops/index.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/engine.h"
-#include "autograd/functional.h"
 #include "autograd/ops/pointwise.h"
 #include "tensor/factory.h"
 
@@ -17,16 +15,7 @@ namespace {
 using Values = std::vector<double>;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-Tensor sample(const Shape& shape, uint64_t seed = 11) {
-  Generator generator(seed);
-  return randn(shape, {.dtype = f64}, &generator);
-}
 Tensor whole(std::vector<int64_t> values) { return tensor(values); }
-
-void check_gradients(const TensorFunction& f, const std::vector<Tensor>& inputs) {
-  gradcheck(f, inputs);
-  gradgradcheck(f, inputs);
-}
 
 template <class F>
 std::string error_of(F&& f) {
@@ -36,35 +25,6 @@ std::string error_of(F&& f) {
     return error.what();
   }
   return "no error";
-}
-
-TEST(Index, Gradients) {
-  const Tensor x = sample({4, 3});
-  const Tensor rows = whole({2, 0, 2});
-  const Tensor grid = whole({2, 0, 1, 1, 0, 2}).reshape({2, 3});
-  const Tensor source = sample({3, 3}, 5);
-  check_gradients([&](const auto& in) { return square(gather(in[0], 0, grid)); }, {x});
-  check_gradients([&](const auto& in) { return square(scatter(in[0], 0, grid, in[1])); }, {x, source});
-  check_gradients([&](const auto& in) { return square(scatter_add(in[0], 0, grid, in[1])); }, {x, source});
-  check_gradients([&](const auto& in) { return square(index_select(in[0], 0, rows)); }, {x});
-  check_gradients([&](const auto& in) { return square(index_add(in[0], 0, rows, in[1], 0.5)); }, {x, source});
-  check_gradients([&](const auto& in) { return square(index(in[0], {rows, whole({-1, 1, 0})})); }, {x});
-  check_gradients([&](const auto& in) { return square(masked_fill(in[0], in[0] > 0, 3)); }, {x});
-  check_gradients([&](const auto& in) { return square(masked_select(in[0], gt(in[0], 0))); }, {x});
-  check_gradients([&](const auto& in) { return square(cat({in[0], in[1]}, 0)); }, {x, source});
-  check_gradients([&](const auto& in) { return square(stack({in[0], in[0] * 2}, 1)); }, {x});
-  check_gradients([&](const auto& in) { return square(flip(in[0], {0, 1})); }, {x});
-  check_gradients([&](const auto& in) { return square(roll(in[0], {1, -2}, {0, 1})); }, {x});
-  check_gradients([&](const auto& in) { return square(triu(in[0], 1)); }, {x});
-  for (const char* mode : {"constant", "reflect", "replicate"})
-    check_gradients([&](const auto& in) { return square(pad(in[0], {1, 2, -1, 1}, mode, 0.5)); }, {x});
-  check_gradients([&](const auto& in) { return square(repeat(in[0], {2, 1, 3})); }, {x});
-  check_gradients([&](const auto& in) { return square(repeat_interleave(in[0], 2, 0)); }, {x});
-  check_gradients([&](const auto& in) { return square(repeat_interleave(in[0], whole({0, 2, 1}), 1)); }, {x});
-  check_gradients([&](const auto& in) { return square(unfold(in[0], 0, 2, 1)); }, {x});
-  check_gradients([&](const auto& in) { return square(sort(in[0], 0).values); }, {x});
-  check_gradients([&](const auto& in) { return square(topk(in[0], 2, 0, false).values); }, {x});
-  check_gradients([&](const auto& in) { return square(split(in[0], {1, 3}, 0)[1]); }, {x});
 }
 
 TEST(Index, OutOfRangeNamesOpIndexAndSize) {

@@ -64,18 +64,6 @@ std::string error_of(F&& f) {
 
 // --- softmax ----------------------------------------------------------------------------------------------------
 
-TEST(Softmax, Gradients) {
-  const Tensor x = sample({3, 4, 5});
-  for (const int64_t dim : {0, 1, 2, -1}) {
-    SCOPED_TRACE(dim);
-    check_gradients([&](const auto& in) { return softmax(in[0], dim); }, {x});
-    check_gradients([&](const auto& in) { return log_softmax(in[0], dim); }, {x});
-    check_f32([&](const auto& in) { return softmax(in[0], dim); }, {sample({3, 70, 5})});
-    check_f32([&](const auto& in) { return log_softmax(in[0], dim); }, {sample({3, 70, 5})});
-  }
-  check_gradients([&](const auto& in) { return softmax(in[0].transpose(0, 2).slice(1, 0, 4, 2), 0); }, {x});
-}
-
 TEST(Softmax, Values) {
   for (const int64_t width : {1, 3, 8, 17, 1000}) {
     const Tensor x = sample({4, width}, 3, f32) * 30, y = softmax(x, 1), wide = x.to(f64);
@@ -186,26 +174,7 @@ TEST(Cases, C134_ignored_rows_are_zero) {
   for (size_t i = 0; i < loss.size(); ++i) EXPECT_EQ(loss[i] == 0, i != 5) << i;
 }
 
-TEST(MseLoss, Gradients) {
-  for (const auto reduction : {LossReduction::none, LossReduction::mean, LossReduction::sum})
-    check_gradients([&](const auto& in) { return mse_loss(in[0], in[1], reduction); },
-                    {sample({3, 2}), sample({3, 2}, 8)});
-}
-
 // --- norms ------------------------------------------------------------------------------------------------------
-
-TEST(Norm, Gradients) {
-  const Tensor x = sample({3, 2, 6}), w = sample({6}, 8), b = sample({6}, 9);
-  const Tensor w2 = sample({2, 6}, 8), b2 = sample({2, 6}, 9);
-  check_gradients([](const auto& in) { return layer_norm(in[0], {6}, in[1], in[2]); }, {x, w, b});
-  check_gradients([](const auto& in) { return layer_norm(in[0], {2, 6}, in[1], in[2]); }, {x, w2, b2});
-  check_gradients([](const auto& in) { return layer_norm(in[0], {6}); }, {x});
-  check_gradients([](const auto& in) { return rms_norm(in[0], {6}, in[1]); }, {x, w});
-  check_gradients([](const auto& in) { return rms_norm(in[0], {2, 6}); }, {x});
-  check_f32([](const auto& in) { return layer_norm(in[0], {70}, in[1], in[2]); },
-            {sample({9, 70}), sample({70}, 8), sample({70}, 9)}, 1e-4);
-  check_f32([](const auto& in) { return rms_norm(in[0], {70}, in[1]); }, {sample({9, 70}), sample({70}, 8)}, 1e-4);
-}
 
 TEST(Norm, Values) {
   const Tensor x = sample({5, 33}, 3), y = layer_norm(x, {33});
@@ -253,33 +222,6 @@ TEST(Cases, C136_half_precision_sums_in_f32) {
 }
 
 // --- products ---------------------------------------------------------------------------------------------------
-
-TEST(Products, Gradients) {
-  const auto check = [](const Shape& a, const Shape& b) {
-    check_gradients([](const auto& in) { return matmul(in[0], in[1]); }, {sample(a), sample(b, 8)});
-  };
-  check({3, 4}, {4, 2});
-  check({4}, {4});
-  check({4}, {4, 2});
-  check({3, 4}, {4});
-  check({2, 3, 4}, {4, 2});
-  check({2, 1, 3, 4}, {3, 4, 2});
-  check({4}, {3, 4, 2});
-  check({2, 3, 4}, {4});
-  check_gradients([](const auto& in) { return matmul(in[0].t(), in[1].t()); }, {sample({4, 3}), sample({2, 4}, 8)});
-  check_gradients([](const auto& in) { return linear(in[0], in[1], in[2]); },
-                  {sample({2, 3, 4}), sample({5, 4}, 8), sample({5}, 9)});
-  check_gradients([](const auto& in) { return linear(in[0], in[1]); }, {sample({4}), sample({5, 4}, 8)});
-  check_gradients([](const auto& in) { return linear_transposed(in[0], in[1], in[2]); },
-                  {sample({3, 4}), sample({4, 5}, 8), sample({5}, 9)});
-  check_gradients([](const auto& in) { return addmm(in[0], in[1], in[2], 0.5, 2); },
-                  {sample({2}), sample({3, 4}, 8), sample({4, 2}, 9)});
-  check_gradients([](const auto& in) { return bmm(in[0], in[1]); }, {sample({2, 3, 4}), sample({2, 4, 2}, 8)});
-  check_gradients([](const auto& in) { return outer(in[0], in[1]); }, {sample({3}), sample({2}, 8)});
-  check_f32([](const auto& in) { return matmul(in[0], in[1]); }, {sample({33, 65}), sample({65, 17}, 8)}, 1e-4);
-  check_f32([](const auto& in) { return linear(in[0], in[1], in[2]); },
-            {sample({3, 5, 40}), sample({21, 40}, 8), sample({21}, 9)}, 1e-4);
-}
 
 TEST(Products, LayoutsAndEmptySizes) {
   const Tensor a = sample({3, 7, 5}, 3, f32), b = sample({3, 5, 6}, 4, f32);

@@ -60,11 +60,13 @@ std::vector<OpCase> reduce_cases() {
       cases, "norm", x, [](const Tensor& t, Dims d, bool k) { return norm(t, 2, d, k); }, plain);
   add_reduction(cases, "all", x, [](const Tensor& t, Dims d, bool k) { return all(t, d, k); }, {.no_gradient = kLogic});
   add_reduction(cases, "any", x, [](const Tensor& t, Dims d, bool k) { return any(t, d, k); }, {.no_gradient = kLogic});
-  for (const double p : {0.0, 1.0, 3.0, kInfinity, -kInfinity})
-    cases.push_back({.name = fmt::format("norm_{}{}", p < 0 ? "minus_" : "", std::isinf(p) ? "inf" : fmt::to_string(p)),
+  for (const auto& [name, p] :
+       {std::pair{"0", 0.0}, std::pair{"half", 0.5}, std::pair{"1", 1.0}, std::pair{"3_halves", 1.5},
+        std::pair{"3", 3.0}, std::pair{"inf", kInfinity}, std::pair{"minus_inf", -kInfinity}})
+    cases.push_back({.name = fmt::format("norm_{}", name),
                      .covers = {"norm"},
                      .inputs = {std::isinf(p) ? distinct({4, 6}, 0.3, 2) : real({4, 6}, 0.3, 2)},
-                     .call = [p](In in) { return norm(in[0], p, {1}); },
+                     .call = [p = p](In in) { return norm(in[0], p, {1}); },
                      .also = {{{3, 200}}},
                      .no_second_order = p == 0 ? "the number of elements that are not 0 is flat" : "",
                      .tolerance = {1e-4, 1e-4}});

@@ -1,5 +1,5 @@
-// Every line of pointwise.def gets these tests: gradients of first and second order against finite differences, the
-// fused against the composite backward, layouts, empty and 0-d tensors, special values, dtypes, broadcasting, meta.
+// Every line of pointwise.def gets these tests beyond those of all ops (op_case_test.cpp): every combination of layouts,
+// of special values and of dtypes, broadcasting with its gradients, sizes that no memory holds on meta.
 #include "autograd/ops/pointwise.h"
 
 #include <gtest/gtest.h>
@@ -110,40 +110,6 @@ std::vector<Tensor> gradients(const OpCase& c, const std::vector<Tensor>& in, bo
 
 class Pointwise : public ::testing::TestWithParam<OpCase> {};
 
-TEST_P(Pointwise, GradientsMatchFiniteDifferences) {
-  const OpCase& c = GetParam();
-  if (!c.has_gradient()) return;
-  // Squared, so that there is a second derivative.
-  const TensorFunction f = [&](const std::vector<Tensor>& in) { return square(c.call(in)); };
-  gradcheck(f, inputs_of(c, {3, 5}));
-  gradgradcheck(f, inputs_of(c, {3, 5}));
-}
-
-TEST_P(Pointwise, NonDifferentiable) {
-  const OpCase& c = GetParam();
-  std::vector<Tensor> in = inputs_of(c, {4});
-  for (Tensor& x : in) x.requires_grad_();
-  const Tensor y = c.call(in);
-  EXPECT_EQ(y.requires_grad(), c.has_gradient()) << "pointwise.def says so by the rule";
-  if (!c.has_gradient()) {
-    EXPECT_THROW(backward({sum(y.to(f64))}), Error);
-  }
-}
-
-TEST_P(Pointwise, FusedBackwardEqualsComposite) {
-  const OpCase& c = GetParam();
-  if (!c.has_gradient()) return;
-  for (const DType dtype : {f64, f32}) {
-    const auto in = inputs_of(c, {4, 37}, dtype);
-    const auto fused = gradients(c, in, false), composite = gradients(c, in, true);
-    for (size_t k = 0; k < fused.size(); ++k) {
-      ASSERT_EQ(fused[k].defined(), composite[k].defined());
-      if (fused[k].defined())
-        expect_near(fused[k], composite[k], dtype == f64 ? 1e-12 : 2e-5, dtype == f64 ? 1e-13 : 2e-6);
-    }
-  }
-}
-
 TEST_P(Pointwise, LayoutDoesNotMatter) {
   const OpCase& c = GetParam();
   for (const DType dtype : {f32, f64, i64}) {
@@ -181,43 +147,6 @@ TEST_P(Pointwise, LayoutDoesNotMatter) {
     check([](const Tensor& x) { return x.select(2, 3); });
     check([](const Tensor& x) { return x.slice(0, 2, 3).expand({4, 5, 7}); });
   }
-}
-
-TEST_P(Pointwise, EmptyAndSingle) {
-  const OpCase& c = GetParam();
-  for (const Shape& shape : {Shape{0}, Shape{3, 0, 2}, Shape{}, Shape{1}, Shape{1, 1, 1}}) {
-    const auto in = inputs_of(c, shape);
-    EXPECT_EQ(c.call(in).shape(), shape);
-    if (!c.has_gradient()) continue;
-    for (const bool create_graph : {false, true})
-      for (const Tensor& g : gradients(c, in, create_graph))
-        if (g.defined()) {
-          EXPECT_EQ(g.shape(), shape);
-        }
-  }
-  // One number of many is what it is alone.
-  const auto many = inputs_of(c, {33});
-  std::vector<Tensor> one;
-  for (const Tensor& x : many) one.push_back(x[17]);
-  EXPECT_EQ(c.call(one).item(), c.call(many)[17].item());
-}
-
-TEST_P(Pointwise, F32AgreesWithF64) {
-  const OpCase& c = GetParam();
-  const auto in = inputs_of(c, {1000}, f32);
-  std::vector<Tensor> wide;
-  for (const Tensor& x : in) wide.push_back(x.to(f64));
-  expect_near(c.call(in), c.call(wide), 4e-6, 1e-6);
-  if (!c.has_gradient()) return;
-  const auto narrow_gradients = gradients(c, in, false);
-  std::vector<Tensor> leaves;
-  for (const Tensor& x : wide) leaves.push_back(x.requires_grad_());
-  const Tensor y = c.call(leaves);
-  Generator generator(9);
-  const Tensor weights = randn(y.shape(), {}, &generator).to(f64);
-  const auto wide_gradients = grad({y}, leaves, {weights}, {.allow_unused = true});
-  for (size_t k = 0; k < leaves.size(); ++k)
-    if (narrow_gradients[k].defined()) expect_near(narrow_gradients[k], wide_gradients[k], 1e-5, 1e-5);
 }
 
 TEST_P(Pointwise, SpecialValues) {

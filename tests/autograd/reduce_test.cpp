@@ -18,37 +18,11 @@ using Values = std::vector<double>;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-Tensor sample(const Shape& shape) {
-  Generator generator(11);
-  return randn(shape, {.dtype = f64}, &generator);
-}
-
 // Squared, so that there is a second derivative.
 void check_gradients(const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
   const TensorFunction squared = [&](const std::vector<Tensor>& in) { return square(f(in[0])); };
   gradcheck(squared, {x});
   gradgradcheck(squared, {x});
-}
-
-TEST(Reduce, Gradients) {
-  const Tensor x = sample({3, 4, 2});
-  check_gradients([](const Tensor& t) { return sum(t, {0, 2}); }, x);
-  check_gradients([](const Tensor& t) { return mean(t, {-1}, true); }, x);
-  check_gradients([](const Tensor& t) { return prod(t, {1}); }, x);
-  check_gradients([](const Tensor& t) { return prod(t, {0, 2}, true); }, x);
-  check_gradients([](const Tensor& t) { return var(t, {0, 1}); }, x);
-  check_gradients([](const Tensor& t) { return weft::std(t, {1}, 0, true); }, x);
-  check_gradients([](const Tensor& t) { return logsumexp(t, {1}); }, x);
-  check_gradients([](const Tensor& t) { return amax(t, {1, 2}); }, x);
-  check_gradients([](const Tensor& t) { return min(t, 1).values; }, x);
-  check_gradients([](const Tensor& t) { return max(t); }, x);
-  for (double p : {0.5, 1.0, 1.5, 2.0, 3.0, kInf, -kInf}) {
-    SCOPED_TRACE(p);
-    check_gradients([p](const Tensor& t) { return norm(t, p, {1}); }, x);
-  }
-  check_gradients([](const Tensor& t) { return cumsum(t, 1); }, x);
-  check_gradients([](const Tensor& t) { return cumprod(t, 0); }, x);
-  check_gradients([](const Tensor& t) { return sum(t.permute({2, 0, 1}).slice(2, 0, 4, 2), {2}); }, x);
 }
 
 TEST(Reduce, GradientOfProductWithZeros) {
