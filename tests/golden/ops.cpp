@@ -1,6 +1,7 @@
 // Cases of ops_*: an op forward and backward against the recorded values; then, in f64, where rounding hides nothing,
 // the backward under create_graph (composite formulas) against the plain one (fused kernels).
 #include <optional>
+#include <utility>
 
 #include "autograd/engine.h"
 #include "tests/golden/case.h"
@@ -67,13 +68,47 @@ std::vector<Tensor> gradients(const GoldenFile& file, const Tree& c, const Run& 
   return result;
 }
 
+bool close(const Tensor& got, const Tensor& want, Tolerance tolerance) {
+  try {
+    expect_close(got, want, tolerance, "");
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+// The gradients of the case on the CPU, wherever the others are computed.
+std::vector<Tensor> cpu_gradients(const GoldenFile& file, const Tree& c, const OpFunction& op) {
+  const Device device = std::exchange(golden_device, cpu_device);
+  std::vector<Tensor> result;
+  try {
+    result = gradients(file, c, run_forward(file, c, op), false);
+  } catch (...) {
+    golden_device = device;
+    throw;
+  }
+  golden_device = device;
+  return result;
+}
+
+// On other devices than the CPU a recorded value may be nothing but the CPU's rounding: a sum whose terms cancel. That is
+// so where the CPU gives it in f32, but the same op in f64 does not; there the device must give what f64 gives.
+bool is_rounding_of_cpu(const Tensor& cpu_gradient, const Tensor& exact, const Tensor& recorded, Tolerance tolerance) {
+  return close(cpu_gradient, recorded, tolerance) &&
+         !close(exact.to(recorded.dtype()).to(cpu_device), recorded, tolerance);
+}
+
 void check_gradients(const GoldenFile& file, const Tree& c, const OpFunction& op, const Run& run) {
   const std::vector<Tensor> got = gradients(file, c, run, false);
   const std::vector<Tensor> fused = gradients(file, c, run_forward(file, c, op, f64), false);
   const std::vector<Tensor> composite = gradients(file, c, run_forward(file, c, op, f64), true);
   size_t k = 0;
   for (const auto& [index, name] : c["grad_inputs"].as_map()) {
-    expect_close(got[k], file.tensor(name.as_string()), tolerance_of(c), "grad_input" + index);
+    Tensor want = file.tensor(name.as_string());
+    if (golden_device != cpu_device && !close(got[k], want, tolerance_of(c)) &&
+        is_rounding_of_cpu(cpu_gradients(file, c, op)[k], fused[k], want, tolerance_of(c)))
+      want = fused[k].to(want.dtype()).to(cpu_device);
+    expect_close(got[k], want, tolerance_of(c), "grad_input" + index);
     expect_close(composite[k], fused[k], {1e-8, 1e-10}, fmt::format("grad_input{} under create_graph", index));
     ++k;
   }
