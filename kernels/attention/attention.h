@@ -55,8 +55,8 @@ struct AttentionOutput {
 };
 
 struct AttentionKernels {
-  // f32 or f64. Writes o and logsumexp[batch, heads, queries] (contiguous, same dtype). A query that may see no key
-  // gives o = 0 and logsumexp = -inf.
+  // f32 or f64, on devices also bf16 and f16. Writes o and logsumexp[batch, heads, queries] (contiguous, same dtype, f32
+  // for the halves). A query that may see no key gives o = 0 and logsumexp = -inf.
   void (*forward)(Stream stream, DType dtype, const AttentionShape& shape, AttentionInput q, AttentionInput k,
                   AttentionInput v, AttentionOutput o, void* logsumexp);
   // Writes dq, dk, dv from the forward's o and logsumexp and the gradient of o. A query that may see no key has and
