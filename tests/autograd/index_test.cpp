@@ -124,7 +124,7 @@ TEST(Index, OrderIsStableAndNanIsLargest) {
 TEST(Index, MetaHasShapesOnly) {
   const Tensor x = empty({4, 3}, {.device = meta_device});
   EXPECT_EQ(cat({x, x}, 1).shape(), (Shape{4, 6}));
-  EXPECT_EQ(index_select(x, 0, whole({0, 1})).shape(), (Shape{2, 3}));
+  EXPECT_EQ(index_select(x, 0, whole({0, 1}).to(meta_device)).shape(), (Shape{2, 3}));
   EXPECT_EQ(sort(x).values.shape(), (Shape{4, 3}));
   EXPECT_EQ(flip(x, {0}).shape(), (Shape{4, 3}));
   EXPECT_EQ(pad(x, {1, 1}).shape(), (Shape{4, 5}));

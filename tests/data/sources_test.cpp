@@ -125,7 +125,7 @@ TEST_F(Sources, TextSplitsEachFileAndSortsTheVocabulary) {
   error_of([&] { vocabulary.decode(zeros({2})); }, ErrorCode::unsupported);
 
   const std::string missing = error_of([&] { load_text(folder / "nowhere"); }, ErrorCode::not_found);
-  for (const char* part : {"nowhere", "./dev demo"}) EXPECT_NE(missing.find(part), std::string::npos) << missing;
+  for (const char* part : {"nowhere", "./dev data"}) EXPECT_NE(missing.find(part), std::string::npos) << missing;
   error_of([&] { load_text(folder, "_none.txt"); }, ErrorCode::not_found);
 }
 
