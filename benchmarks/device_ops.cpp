@@ -114,8 +114,7 @@ void measure(Table& table, Device device, DType dtype, bool small) {
     const Shape shape = {batch, heads, length, head};
     const double flops = 2.0 * static_cast<double>(batch * heads * length * length * head);  // the causal half
     const Tensor q = make(shape), k = make(shape), v = make(shape), dy = make(shape);
-    table.add("attention, causal", dtype, 0, flops,
-              [&] { scaled_dot_product_attention(q, k, v, {.causal = true}); });
+    table.add("attention, causal", dtype, 0, flops, [&] { scaled_dot_product_attention(q, k, v, {.causal = true}); });
     const EnableGrad grad;
     const Tensor ql = make(shape).requires_grad_(true), kl = make(shape).requires_grad_(true);
     const Tensor vl = make(shape).requires_grad_(true);

@@ -135,8 +135,8 @@ int climb(const Ladder& ladder, const Overrides& asked) {
   else
     WEFT_CHECK(size.columns % 4 == 0 || ladder.outputs == 1, ladder.name, "expected columns in multiples of 4, got {}",
                size.columns);
-  if (ladder.outputs != 1 && !size.depth)
-    WEFT_CHECK(size.columns <= 2048, ladder.name, "expected at most 2048 columns, got {}", size.columns);
+  WEFT_CHECK(size.columns <= ladder.max_columns, ladder.name, "expected at most {} columns, got {}", ladder.max_columns,
+             size.columns);
   const Data data(ladder, size);
   std::vector<double> expected(static_cast<size_t>(data.y.numel())), expected_low;
   ladder.reference(data.host, expected.data());
@@ -146,6 +146,7 @@ int climb(const Ladder& ladder, const Overrides& asked) {
              size.columns, size.depth ? fmt::format(" × {}", size.depth) : "",
              device_runtime(kDevice.type, "kernel_lab").info(kDevice).name, limit,
              ladder.flops(size) > 0 ? "GFLOP/s (matmul)" : "GB/s (copy)");
+  if (!kGpu) fmt::print("  (times of the emulation; for what a GPU pays, see weft kernel-check)\n");
   fmt::print("  {:<12} {:>6} {:>10} {:>16} {:>7} {:>7}  {:>8}  {}\n", "rung", "block", "ms", "rate", "of best", "gain",
              "error", "what is new");
   const Stream stream = current_stream(kDevice);

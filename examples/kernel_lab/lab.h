@@ -41,6 +41,7 @@ struct Ladder {
   Problem size;      // rows, columns, depth of the default problem in the emulator …
   Problem gpu_size;  // … and on a GPU
   std::vector<Rung> rungs;
+  int64_t max_columns;              // that all rungs can do
   int64_t outputs;                  // of y: -1: rows × columns
   double (*bytes)(const Problem&);  // that must move at least once
   double (*flops)(const Problem&);  // 0: bound by memory

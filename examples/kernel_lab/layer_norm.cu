@@ -148,6 +148,7 @@ const lab::Ladder& lab::layer_norm_ladder() {
                 {"warp", "a warp a row: coalesced, shuffles", run_warp, {64, 128, 256}},
                 {"shared", "a block a row, read once into shared memory", run_shared, {128, 256, 512}},
                 {"registers", "a warp a row in registers, 16 bytes an access", run_registers, {64, 128, 256}}},
+      .max_columns = 2048,
       .outputs = -1,
       .bytes = [](const Problem& p) { return 8.0 * static_cast<double>((p.rows + 1) * p.columns); },
       .flops = [](const Problem&) { return 0.0; },

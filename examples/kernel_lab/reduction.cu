@@ -135,6 +135,7 @@ const lab::Ladder& lab::reduction_ladder() {
                 {"folded", "the tree folded: no idle lanes, no bank conflicts", run_folded, {128, 256, 512}},
                 {"shuffle", "registers first, then shuffles", run_shuffle, {128, 256, 512}},
                 {"vector", "16 bytes a load", run_vector, {128, 256, 512}}},
+      .max_columns = int64_t{1} << 30,
       .outputs = 1,
       .bytes = [](const Problem& p) { return 4.0 * static_cast<double>(p.columns); },
       .flops = [](const Problem&) { return 0.0; },

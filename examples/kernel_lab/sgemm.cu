@@ -210,6 +210,7 @@ const lab::Ladder& lab::sgemm_ladder() {
                 {"shared", "tiles in shared memory", run_shared, {256}},
                 {"registers", "4 × 4 results a thread, 16 bytes an access", run_registers, {256}},
                 {"tensor_core", "mma on bf16, cp.async, two buffers", run_tensor_core, {128}, true}},
+      .max_columns = 65536,
       .outputs = -1,
       .bytes =
           [](const Problem& p) {

@@ -135,6 +135,7 @@ const lab::Ladder& lab::softmax_ladder() {
                 {"warp", "a warp a row: coalesced, shuffles", run_warp, {64, 128, 256}},
                 {"shared", "a block a row, read once into shared memory", run_shared, {128, 256, 512}},
                 {"vector", "16 bytes an access", run_vector, {64, 128, 256, 512}}},
+      .max_columns = 8192,
       .outputs = -1,
       .bytes = [](const Problem& p) { return 8.0 * static_cast<double>(p.rows * p.columns); },
       .flops = [](const Problem&) { return 0.0; },

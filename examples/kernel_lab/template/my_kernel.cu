@@ -60,6 +60,7 @@ const lab::Ladder& lab::template_ladder() {
       .gpu_size = {.rows = 65536, .columns = 2048},
       .rungs = {{"first", "a thread an element", run_first, {128, 256}},
                 {"vector", "16 bytes an access, several a thread", run_vector, {128, 256}}},
+      .max_columns = 65536,
       .outputs = -1,
       .bytes = [](const Problem& p) { return 8.0 * static_cast<double>(p.rows * p.columns); },
       .flops = [](const Problem&) { return 0.0; },
