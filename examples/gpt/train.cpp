@@ -146,7 +146,9 @@ void train(const TrainSettings& s, ProcessGroup group) {
   }
   std::optional<ReducedPrecision> reduced;
   if (s.dtype == "bf16") reduced.emplace(gpt, bf16);
-  const auto forward = [&](const Tensor& x) { return reduced ? reduced->model(x).to(f32) : model(x); };
+  const auto forward = [&reduced, &model = model](const Tensor& x) {
+    return reduced ? reduced->model(x).to(f32) : model(x);
+  };
   const auto save = [&] {
     accelerator.save_state(s.out / "state");
     accelerator.save_model(gpt, s.out);

@@ -27,8 +27,8 @@ int64_t channels_per_tile(const Conv2dShape& s, int64_t channels) {
   if (s.batch != 1 || s.groups != 1) return channels;
   const double flops = 2 * static_cast<double>(s.out_channels * s.out_height() * s.out_width()) *
                        static_cast<double>(s.in_channels * s.kernel_height * s.kernel_width);
-  const auto tiles = static_cast<int64_t>(
-      std::min({flops / flops_worth_a_tile, static_cast<double>(channels / block), static_cast<double>(most_tiles)}));
+  const auto worthwhile = static_cast<int64_t>(std::min(flops / flops_worth_a_tile, 1e6));
+  const int64_t tiles = std::min({worthwhile, channels / block, most_tiles});
   if (tiles < 2) return channels;
   return ((channels + tiles - 1) / tiles + block - 1) / block * block;
 }
