@@ -51,6 +51,9 @@ struct Ladder {
   void (*library)(weft::Stream stream, const Problem& problem);
 };
 
+// Blocks for `work` pieces, `each` of them a block.
+inline unsigned blocks_for(int64_t work, int64_t each) { return static_cast<unsigned>((work + each - 1) / each); }
+
 // softmax.cu, layer_norm.cu, reduction.cu, sgemm.cu, and whatever was copied from template/
 const Ladder& softmax_ladder();
 const Ladder& layer_norm_ladder();

@@ -103,14 +103,12 @@ __global__ void layer_norm_registers(const float* __restrict__ x, const float* _
   }
 }
 
-unsigned blocks_for(int64_t work, int64_t each) { return static_cast<unsigned>((work + each - 1) / each); }
-
 void run_naive(Stream s, const lab::Problem& p, int block) {
-  launch(layer_norm_naive, dim3(blocks_for(p.rows, block)), dim3(static_cast<unsigned>(block)), 0, s, p.x, p.w, p.bias,
-         p.y, p.rows, p.columns);
+  launch(layer_norm_naive, dim3(lab::blocks_for(p.rows, block)), dim3(static_cast<unsigned>(block)), 0, s, p.x, p.w,
+         p.bias, p.y, p.rows, p.columns);
 }
 void run_warp(Stream s, const lab::Problem& p, int block) {
-  launch(layer_norm_warp, dim3(blocks_for(p.rows, block / 32)), dim3(static_cast<unsigned>(block)), 0, s, p.x, p.w,
+  launch(layer_norm_warp, dim3(lab::blocks_for(p.rows, block / 32)), dim3(static_cast<unsigned>(block)), 0, s, p.x, p.w,
          p.bias, p.y, p.rows, p.columns);
 }
 void run_shared(Stream s, const lab::Problem& p, int block) {
@@ -118,8 +116,8 @@ void run_shared(Stream s, const lab::Problem& p, int block) {
          static_cast<size_t>(p.columns) * sizeof(float), s, p.x, p.w, p.bias, p.y, p.columns);
 }
 void run_registers(Stream s, const lab::Problem& p, int block) {
-  launch(layer_norm_registers, dim3(blocks_for(p.rows, block / 32)), dim3(static_cast<unsigned>(block)), 0, s, p.x, p.w,
-         p.bias, p.y, p.rows, p.columns);
+  launch(layer_norm_registers, dim3(lab::blocks_for(p.rows, block / 32)), dim3(static_cast<unsigned>(block)), 0, s, p.x,
+         p.w, p.bias, p.y, p.rows, p.columns);
 }
 
 void reference(const lab::Problem& p, double* y) {

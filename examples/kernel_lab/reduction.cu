@@ -77,11 +77,10 @@ __global__ void sum_vector(const float* __restrict__ x, float* __restrict__ part
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-unsigned blocks_for(int64_t work, int64_t each) { return static_cast<unsigned>((work + each - 1) / each); }
-
 void run_atomic(Stream s, const lab::Problem& p, int block) {
   launch(clear, dim3(1), dim3(1), 0, s, p.y);
-  launch(sum_atomic, dim3(blocks_for(p.columns, block)), dim3(static_cast<unsigned>(block)), 0, s, p.x, p.y, p.columns);
+  launch(sum_atomic, dim3(lab::blocks_for(p.columns, block)), dim3(static_cast<unsigned>(block)), 0, s, p.x, p.y,
+         p.columns);
 }
 
 // Blocks of `kernel` over x, then again over their results, until one block is left.
@@ -91,7 +90,7 @@ void run_tree(Kernel kernel, Stream s, const lab::Problem& p, int block) {
   int64_t n = p.columns;
   float* to = p.workspace;
   while (true) {
-    const unsigned blocks = blocks_for(n, block);
+    const unsigned blocks = lab::blocks_for(n, block);
     if (blocks == 1) to = p.y;
     launch(kernel, dim3(blocks), dim3(static_cast<unsigned>(block)), static_cast<size_t>(block) * sizeof(float), s,
            from, to, n);
@@ -107,7 +106,7 @@ void run_folded(Stream s, const lab::Problem& p, int block) { run_tree(sum_folde
 template <class Kernel>
 void run_two_stages(Kernel kernel, int each, Stream s, const lab::Problem& p, int block) {
   const auto blocks = static_cast<unsigned>(
-      std::min<int64_t>(kMaxBlocks, blocks_for(p.columns, static_cast<int64_t>(block) * each * 8)));
+      std::min<int64_t>(kMaxBlocks, lab::blocks_for(p.columns, static_cast<int64_t>(block) * each * 8)));
   const dim3 threads(static_cast<unsigned>(block));
   launch(kernel, dim3(blocks), threads, 0, s, p.x, p.workspace, p.columns);
   launch(kernel, dim3(1), threads, 0, s, p.workspace, p.y, static_cast<int64_t>(blocks));

@@ -159,29 +159,27 @@ __global__ void __launch_bounds__(128) sgemm_tensor_core(const BFloat16* __restr
   }
 }
 
-unsigned blocks_for(int64_t work, int64_t each) { return static_cast<unsigned>((work + each - 1) / each); }
-
 void run_naive(Stream s, const lab::Problem& p, int block) {
   const auto side = static_cast<unsigned>(block / 8);
-  launch(sgemm_naive, dim3(blocks_for(p.rows, side), blocks_for(p.columns, 8)), dim3(side, 8), 0, s, p.x, p.w, p.y,
-         p.rows, p.columns, p.depth);
+  launch(sgemm_naive, dim3(lab::blocks_for(p.rows, side), lab::blocks_for(p.columns, 8)), dim3(side, 8), 0, s, p.x, p.w,
+         p.y, p.rows, p.columns, p.depth);
 }
 void run_coalesced(Stream s, const lab::Problem& p, int block) {
   const auto side = static_cast<unsigned>(block / 32);
-  launch(sgemm_coalesced, dim3(blocks_for(p.columns, 32), blocks_for(p.rows, side)), dim3(32, side), 0, s, p.x, p.w,
-         p.y, p.rows, p.columns, p.depth);
+  launch(sgemm_coalesced, dim3(lab::blocks_for(p.columns, 32), lab::blocks_for(p.rows, side)), dim3(32, side), 0, s,
+         p.x, p.w, p.y, p.rows, p.columns, p.depth);
 }
 void run_shared(Stream s, const lab::Problem& p, int) {
-  launch(sgemm_shared, dim3(blocks_for(p.columns, kTile), blocks_for(p.rows, kTile)), dim3(kTile, kTile / 4), 0, s, p.x,
-         p.w, p.y, p.rows, p.columns, p.depth);
+  launch(sgemm_shared, dim3(lab::blocks_for(p.columns, kTile), lab::blocks_for(p.rows, kTile)), dim3(kTile, kTile / 4),
+         0, s, p.x, p.w, p.y, p.rows, p.columns, p.depth);
 }
 void run_registers(Stream s, const lab::Problem& p, int) {
-  launch(sgemm_registers, dim3(blocks_for(p.columns, 64), blocks_for(p.rows, 64)), dim3(256), 0, s, p.x, p.w, p.y,
-         p.columns, p.depth);
+  launch(sgemm_registers, dim3(lab::blocks_for(p.columns, 64), lab::blocks_for(p.rows, 64)), dim3(256), 0, s, p.x, p.w,
+         p.y, p.columns, p.depth);
 }
 void run_tensor_core(Stream s, const lab::Problem& p, int) {
-  launch(sgemm_tensor_core, dim3(blocks_for(p.columns, 64), blocks_for(p.rows, 64)), dim3(128), 0, s, p.x16, p.w16, p.y,
-         p.columns, p.depth);
+  launch(sgemm_tensor_core, dim3(lab::blocks_for(p.columns, 64), lab::blocks_for(p.rows, 64)), dim3(128), 0, s, p.x16,
+         p.w16, p.y, p.columns, p.depth);
 }
 
 void reference(const lab::Problem& p, double* y) {

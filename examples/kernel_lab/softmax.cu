@@ -92,15 +92,13 @@ __global__ void softmax_vector(const float* __restrict__ x, float* __restrict__ 
   }
 }
 
-unsigned blocks_for(int64_t work, int64_t each) { return static_cast<unsigned>((work + each - 1) / each); }
-
 void run_naive(Stream s, const lab::Problem& p, int block) {
-  launch(softmax_naive, dim3(blocks_for(p.rows, block)), dim3(static_cast<unsigned>(block)), 0, s, p.x, p.y, p.rows,
-         p.columns);
+  launch(softmax_naive, dim3(lab::blocks_for(p.rows, block)), dim3(static_cast<unsigned>(block)), 0, s, p.x, p.y,
+         p.rows, p.columns);
 }
 void run_warp(Stream s, const lab::Problem& p, int block) {
-  launch(softmax_warp, dim3(blocks_for(p.rows, block / 32)), dim3(static_cast<unsigned>(block)), 0, s, p.x, p.y, p.rows,
-         p.columns);
+  launch(softmax_warp, dim3(lab::blocks_for(p.rows, block / 32)), dim3(static_cast<unsigned>(block)), 0, s, p.x, p.y,
+         p.rows, p.columns);
 }
 void run_shared(Stream s, const lab::Problem& p, int block) {
   launch(softmax_shared, dim3(static_cast<unsigned>(p.rows)), dim3(static_cast<unsigned>(block)),

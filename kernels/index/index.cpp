@@ -5,23 +5,12 @@
 
 #include "kernels/base/parallel.h"
 #include "kernels/index/sort.h"
+#include "kernels/index/visit_size.h"
 
 namespace weft::cpu {
 namespace {
 
 constexpr int64_t kGrain = 16384;  // elements worth a tile
-
-// Calls f with an unsigned integer of that many bytes: copies need no more.
-template <class F>
-void visit_size(int64_t bytes, F&& f) {
-  switch (bytes) {
-    case 1: return f(TypeTag<uint8_t>{});
-    case 2: return f(TypeTag<uint16_t>{});
-    case 4: return f(TypeTag<uint32_t>{});
-    case 8: return f(TypeTag<uint64_t>{});
-    default: fail(ErrorCode::internal, "index", "no element has {} bytes", bytes);
-  }
-}
 
 // The dtypes that sums are made in.
 template <class F>

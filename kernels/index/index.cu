@@ -7,6 +7,7 @@
 #include "kernels/device_table.h"
 #include "kernels/index/add_rows.h"
 #include "kernels/index/index_device.h"
+#include "kernels/index/visit_size.h"
 #include "kernels/simt/fault.h"
 #include "kernels/simt/simt.h"
 
@@ -18,18 +19,6 @@ constexpr int64_t kShortSequence = 32;  // positions that one thread goes throug
 
 dim3 grid(int64_t count) { return dim3(static_cast<unsigned>((count + kThreads - 1) / kThreads)); }
 __device__ __forceinline__ int64_t own_element() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
-
-// Calls f with an unsigned integer of that many bytes: copies need no more.
-template <class F>
-void visit_size(int64_t bytes, F&& f) {
-  switch (bytes) {
-    case 1: return f(TypeTag<uint8_t>{});
-    case 2: return f(TypeTag<uint16_t>{});
-    case 4: return f(TypeTag<uint32_t>{});
-    case 8: return f(TypeTag<uint64_t>{});
-    default: fail(ErrorCode::internal, "index", "no element has {} bytes", bytes);
-  }
-}
 
 // The dtypes that sums are made in.
 template <class F>

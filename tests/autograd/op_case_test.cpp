@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <regex>
@@ -18,6 +17,7 @@
 #include "kernels/simt/emulator/config.h"
 #include "tensor/file.h"
 #include "tests/support/op_case.h"
+#include "tests/support/test_devices.h"
 
 namespace weft::testing {
 
@@ -224,22 +224,6 @@ std::string row_name(const ::testing::TestParamInfo<OpCase>& info) { return info
 INSTANTIATE_TEST_SUITE_P(Cpu, Ops, kRows, row_name);
 
 // --- devices against the CPU -----------------------------------------------------------------------------------------
-
-// Those of WEFT_TEST_DEVICES, else all that are here.
-std::vector<Device> test_devices() {
-  std::vector<Device> devices;
-  const char* const names = std::getenv("WEFT_TEST_DEVICES");
-  if (!names) {
-    for (const Device device : {Device::simt(), Device::cuda()})
-      if (device_count(device.type) > 0) devices.push_back(device);
-    return devices;
-  }
-  std::istringstream list(names);
-  for (std::string one; std::getline(list, one, ',');)
-    if (const Device device = device_named(one, "WEFT_TEST_DEVICES"); device != Device::cpu())
-      devices.push_back(device);
-  return devices;
-}
 
 // Runs f on the device: on the emulator with threads starting first to last, and last to first.
 template <class F>

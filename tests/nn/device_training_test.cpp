@@ -3,33 +3,16 @@
 //   WEFT_TEST_DEVICES=cuda build/tests/nn_device_training_test
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <sstream>
-
 #include "data/loader.h"
 #include "kernels/base/device.h"
 #include "nn/layers/conv.h"
 #include "nn/models/gpt2.h"
 #include "nn/nn.h"
 #include "optim/optim.h"
+#include "tests/support/test_devices.h"
 
 namespace weft {
 namespace {
-
-std::vector<Device> test_devices() {
-  std::vector<Device> devices;
-  const char* const names = std::getenv("WEFT_TEST_DEVICES");
-  if (!names) {
-    for (const Device device : {Device::simt(), Device::cuda()})
-      if (device_count(device.type) > 0) devices.push_back(device);
-    return devices;
-  }
-  std::istringstream list(names);
-  for (std::string one; std::getline(list, one, ',');)
-    if (const Device device = device_named(one, "WEFT_TEST_DEVICES"); device != Device::cpu())
-      devices.push_back(device);
-  return devices;
-}
 
 void expect_same_losses(const std::vector<double>& got, const std::vector<double>& want, double tolerance) {
   ASSERT_EQ(got.size(), want.size());

@@ -32,8 +32,7 @@ __global__ void my_kernel_vector(const float* __restrict__ x, float* __restrict_
 // 2. Launches.
 void run_first(Stream s, const lab::Problem& p, int block) {
   const int64_t n = p.rows * p.columns;
-  launch(my_kernel_first, dim3(static_cast<unsigned>((n + block - 1) / block)), dim3(static_cast<unsigned>(block)), 0,
-         s, p.x, p.y, n);
+  launch(my_kernel_first, dim3(lab::blocks_for(n, block)), dim3(static_cast<unsigned>(block)), 0, s, p.x, p.y, n);
 }
 void run_vector(Stream s, const lab::Problem& p, int block) {
   const int64_t packs = p.rows * p.columns / 4;
