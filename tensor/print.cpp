@@ -1,5 +1,7 @@
 // Printing as NumPy's str() does: shortest digits that tell the value from its neighbours in its dtype, at most eight
 // after the point, columns aligned, lines of 75 characters, "..." in tensors of more than 1000 elements.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -273,3 +275,7 @@ std::string to_string(const Tensor& tensor) {
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << to_string(tensor); }
 
 }  // namespace weft
+
+fmt::appender fmt::formatter<weft::Tensor>::format(const weft::Tensor& tensor, fmt::format_context& context) const {
+  return fmt::formatter<std::string_view>::format(weft::to_string(tensor), context);
+}

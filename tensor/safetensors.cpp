@@ -1,5 +1,7 @@
 #include "tensor/safetensors.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -1,5 +1,7 @@
 // The checks of a safetensors header. Everything in it may be hostile: no size is believed before it is compared, and
 // comparisons are written so that nothing is added to a number from the file.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>

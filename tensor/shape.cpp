@@ -1,5 +1,7 @@
 #include "tensor/shape.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace weft {
@@ -82,3 +84,7 @@ std::string to_string(const Shape& shape) {
 }
 
 }  // namespace weft
+
+fmt::appender fmt::formatter<weft::Shape>::format(const weft::Shape& shape, fmt::format_context& context) const {
+  return fmt::formatter<std::string_view>::format(weft::to_string(shape), context);
+}

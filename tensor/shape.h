@@ -66,8 +66,5 @@ std::string to_string(const Shape& shape);
 
 template <>
 struct fmt::formatter<weft::Shape> : fmt::formatter<std::string_view> {
-  template <class Context>
-  auto format(const weft::Shape& shape, Context& context) const {
-    return fmt::formatter<std::string_view>::format(weft::to_string(shape), context);
-  }
+  fmt::appender format(const weft::Shape& shape, fmt::format_context& context) const;
 };

@@ -232,8 +232,5 @@ std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 template <>
 struct fmt::formatter<weft::Tensor> : fmt::formatter<std::string_view> {
-  template <class Context>
-  auto format(const weft::Tensor& tensor, Context& context) const {
-    return fmt::formatter<std::string_view>::format(weft::to_string(tensor), context);
-  }
+  fmt::appender format(const weft::Tensor& tensor, fmt::format_context& context) const;
 };

@@ -1,5 +1,7 @@
 #include "tensor/tree.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cstring>
 #include <ostream>
@@ -133,3 +135,7 @@ std::string to_string(const Tree& tree) {
 std::ostream& operator<<(std::ostream& out, const Tree& tree) { return out << to_string(tree); }
 
 }  // namespace weft
+
+fmt::appender fmt::formatter<weft::Tree>::format(const weft::Tree& tree, fmt::format_context& context) const {
+  return fmt::formatter<std::string_view>::format(weft::to_string(tree), context);
+}

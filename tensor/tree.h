@@ -161,8 +161,5 @@ std::ostream& operator<<(std::ostream& out, const Tree& tree);
 
 template <>
 struct fmt::formatter<weft::Tree> : fmt::formatter<std::string_view> {
-  template <class Context>
-  auto format(const weft::Tree& tree, Context& context) const {
-    return fmt::formatter<std::string_view>::format(weft::to_string(tree), context);
-  }
+  fmt::appender format(const weft::Tree& tree, fmt::format_context& context) const;
 };

@@ -1,5 +1,7 @@
 #include "distributed/comm/group.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>

@@ -1,5 +1,7 @@
 #include "distributed/ddp/ddp.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 

@@ -141,10 +141,6 @@ decltype(auto) visit_index(DType dtype, std::string_view op, F&& f) {
 }  // namespace weft
 
 template <>
-struct fmt::formatter<weft::DType> {
-  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
-  template <class Context>
-  auto format(weft::DType dtype, Context& context) const {
-    return fmt::format_to(context.out(), "{}", weft::name(dtype));
-  }
+struct fmt::formatter<weft::DType> : fmt::formatter<std::string_view> {
+  fmt::appender format(weft::DType dtype, fmt::format_context& context) const;
 };

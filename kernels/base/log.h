@@ -4,7 +4,7 @@
 //   warn("{} could not be restored: {}", path, reason);
 //   set_warning_sink([](std::string_view text) { my_log(text); });
 #pragma once
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <functional>
 #include <string>

@@ -2,6 +2,8 @@
 // WEFT_TEST_DEVICES names:
 //
 //   WEFT_TEST_DEVICES=simt,cuda build/tests/autograd_op_case_test --gtest_filter='*Device*'
+#include <fmt/format.h>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>

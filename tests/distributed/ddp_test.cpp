@@ -1,6 +1,8 @@
 // DistributedDataParallel on ranks that are threads.
 #include "distributed/ddp/ddp.h"
 
+#include <fmt/format.h>
+
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,6 @@
 // Cases of model_*: outputs, loss and gradients of whole models, and the losses of a short training run.
+#include <fmt/format.h>
+
 #include "autograd/ops/ops.h"
 #include "nn/layers/linear.h"
 #include "nn/models/gpt2.h"

@@ -1,5 +1,7 @@
 #include "tests/support/golden.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
