@@ -1,5 +1,6 @@
 #include "autograd/ops/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -94,7 +95,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   detail::check_same_kind(kName, q, k);
   detail::check_same_kind(kName, q, v);
   if (options.mask.defined()) detail::check_same_device(kName, q, options.mask);
-  if (options.scale == 0) options.scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
+  if (options.scale == 0) options.scale = 1 / std::sqrt(std::max(1.0, static_cast<double>(q.size(3))));
   if (const DType compute = detail::compute_dtype_of(q, kName); compute != q.dtype())
     return scaled_dot_product_attention(q.to(compute), k.to(compute), v.to(compute), options).to(q.dtype());
   if (options.dropout > 0 || (options.mask.defined() && any_requires_grad({options.mask})))
@@ -123,6 +124,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                     return composite_gradients(
                         [&](const std::vector<Tensor>& in) { return composite(in[0], in[1], in[2], options); },
                         {queries, keys, values}, dy[0]);
+                  if (dy[0].numel() == 0) return {zeros_like(queries), zeros_like(keys), zeros_like(values)};
                   const Tensor dense_q = dense_vectors(queries), dense_k = dense_vectors(keys);
                   const Tensor dense_v = dense_vectors(values), dense_dy = dense_vectors(dy[0]);
                   Tensor dq = empty_by_time(queries, queries.size(1), queries.size(2), queries.size(3));

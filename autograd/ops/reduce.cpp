@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "autograd/node.h"
+#include "autograd/ops/common.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/pointwise.h"
 #include "autograd/ops/view.h"
@@ -198,8 +199,10 @@ Tensor variance_gradient(const Plan& plan, const Tensor& x, double correction, c
   for (int d = 0; d < plan.before.size(); ++d)
     if (plan.reduced[static_cast<size_t>(d)]) dims.push_back(d);
   const double factor = 2 / std::max(0.0, static_cast<double>(plan.count()) - correction);
-  const Tensor centred = x - (dims.empty() ? x : mean(x, dims, true));
-  return centred * (plan.spread(dy) * factor);
+  // A mean rounded to f16 or bf16 would be off by as much as the elements are from it.
+  const Tensor wide = x.to(detail::statistics_dtype(x.dtype()));
+  const Tensor centred = wide - (dims.empty() ? wide : mean(wide, dims, true));
+  return (centred * (plan.spread(dy).to(wide.dtype()) * factor)).to(x.dtype());
 }
 
 Tensor launch_variance(const Plan& plan, const Tensor& x, double correction) {

@@ -30,50 +30,14 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-Tensor on_cpu(const Tensor& t) { return t.defined() ? t.to(cpu_device) : t; }
-
-// Same shape and values to a tolerance; infinities and NaN at the same places.
-void expect_near(const Tensor& got_, const Tensor& want_, OpTolerance tolerance, const std::string& what) {
-  ASSERT_EQ(got_.defined(), want_.defined()) << what;
-  if (!got_.defined()) return;
-  const Tensor got = on_cpu(got_), want = on_cpu(want_);
-  ASSERT_EQ(got.shape(), want.shape()) << what;
-  const std::vector<double> a = got.to_vector(), b = want.to_vector();
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (std::isfinite(b[i])) {
-      ASSERT_LE(std::abs(a[i] - b[i]), tolerance.atol + tolerance.rtol * std::abs(b[i]))
-          << what << ", element " << i << " of " << describe(got) << ": " << a[i] << ", expected " << b[i];
-    } else {
-      ASSERT_TRUE(a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i])))
-          << what << ", element " << i << " of " << describe(got) << ": " << a[i] << ", expected " << b[i];
-    }
-  }
-}
-
-void expect_near(const OpRun& got, const OpRun& want, OpTolerance tolerance, const std::string& what) {
-  ASSERT_EQ(got.outputs.size(), want.outputs.size()) << what;
-  for (size_t k = 0; k < got.outputs.size(); ++k)
-    expect_near(got.outputs[k], want.outputs[k], tolerance, fmt::format("{}, result {}", what, k));
-  ASSERT_EQ(got.gradients.size(), want.gradients.size()) << what;
-  for (size_t k = 0; k < got.gradients.size(); ++k)
-    expect_near(got.gradients[k], want.gradients[k], tolerance, fmt::format("{}, gradient {}", what, k));
+template <class T>
+void expect_near(const T& got, const T& want, OpTolerance tolerance, const std::string& what) {
+  const std::string found = difference(got, want, tolerance);
+  ASSERT_TRUE(found.empty()) << what << ": " << found;
 }
 
 constexpr OpTolerance kSame = {0, 0};
 constexpr OpTolerance kDouble = {1e-10, 1e-11};
-
-std::vector<Tensor> converted(const std::vector<Tensor>& in, DType dtype) {
-  std::vector<Tensor> result;
-  for (const Tensor& x : in) result.push_back(is_floating(x.dtype()) ? x.to(dtype) : x);
-  return result;
-}
-
-// f16 and bf16 against f32 of the same rounded inputs: results are rounded once, gradients also where they pass from op
-// to op.
-OpTolerance half_tolerance(const OpCase& c, DType dtype) {
-  const double unit = dtype == bf16 ? 1.0 / 128 : 1.0 / 1024;
-  return {3 * unit + c.tolerance.rtol, 3 * unit + c.tolerance.atol};
-}
 
 // All floating-point results in one vector, squared: then the second derivative is not 0 where the op is linear.
 TensorFunction objective(const OpCase& c) {
@@ -143,20 +107,45 @@ TEST_P(Ops, LayoutDoesNotMatter) {
   }
 }
 
-TEST_P(Ops, EmptyAndZeroDim) {
+// Runs a row in f32 and f64; gradients have the shapes of their inputs.
+void expect_shapes_work(const OpCase& c, const std::vector<Tensor>& narrow, const std::string& what) {
+  const OpRun run = run_case(c, narrow);
+  expect_near(run, run_case(c, converted(narrow, f64)), c.tolerance, what);
+  size_t next = 0;
+  for (size_t i = 0; i < narrow.size() && !run.gradients.empty(); ++i) {
+    if (c.inputs[i].kind != OpInput::Kind::real) continue;
+    if (run.gradients[next].defined()) {
+      EXPECT_EQ(run.gradients[next].shape(), narrow[i].shape()) << what;
+    }
+    ++next;
+  }
+}
+
+TEST_P(Ops, OtherShapes) {
   const OpCase& c = GetParam();
-  for (const auto& shapes : c.also) {
-    const auto narrow = make_inputs(c, f32, shapes);
-    const OpRun run = run_case(c, narrow);
-    expect_near(run, run_case(c, converted(narrow, f64)), c.tolerance,
-                fmt::format("shapes {}", fmt::join(shapes, ", ")));
-    size_t next = 0;
-    for (size_t i = 0; i < shapes.size() && !run.gradients.empty(); ++i) {
-      if (c.inputs[i].kind != OpInput::Kind::real) continue;
-      if (run.gradients[next].defined()) {
-        EXPECT_EQ(run.gradients[next].shape(), shapes[i]);
-      }
-      ++next;
+  for (const auto& shapes : c.also)
+    expect_shapes_work(c, make_inputs(c, f32, shapes), fmt::format("shapes {}", fmt::join(shapes, ", ")));
+}
+
+// Each size 0 in turn, and all inputs 0-d: where the row does not list it, the op may also refuse it.
+TEST_P(Ops, EmptyAndZeroDimWorkOrAreRefused) {
+  const OpCase& row = GetParam();
+  std::vector<OpCase> cases;
+  for (const auto& entry : sizes_of(row)) {
+    Sizes sizes = sizes_of(row);
+    sizes[entry.first] = 0;
+    cases.push_back(resized(row, sizes));
+  }
+  cases.push_back(row);
+  for (OpInput& input : cases.back().inputs) input.shape = {};
+  for (const OpCase& c : cases) {
+    if (!indices_fit(c)) continue;
+    std::string what = "shapes";
+    for (const OpInput& input : c.inputs) what += " " + to_string(input.shape);
+    try {
+      expect_shapes_work(c, make_inputs(c, f32), what);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << what << ": " << error.what();
     }
   }
 }
@@ -193,7 +182,7 @@ TEST_P(Ops, HalfPrecisionIsRoundedF32) {
   for (const DType dtype : {f16, bf16}) {
     const auto in = make_inputs(c, dtype);
     const OpRun half = run_case(c, in), single = run_case(c, converted(in, f32));
-    expect_near(half, single, half_tolerance(c, dtype), fmt::to_string(dtype));
+    expect_near(half, single, half_tolerance(c, dtype), std::string(name(dtype)));
     for (size_t k = 0; k < half.outputs.size(); ++k)
       EXPECT_EQ(half.outputs[k].dtype(), single.outputs[k].dtype() == f32 ? dtype : single.outputs[k].dtype());
   }
@@ -241,17 +230,9 @@ void in_every_order(Device device, F&& f) {
   config.reversed = false;
 }
 
-std::vector<Tensor> moved(In in, Device device) {
+std::vector<Tensor> all_moved(In in, Device device) {
   std::vector<Tensor> result;
-  for (const Tensor& x : in) {
-    // Strides go along: what is not contiguous here is not there.
-    if (x.is_contiguous()) {
-      result.push_back(x.to(device));
-      continue;
-    }
-    Tensor storage = x.alias({x.storage()->bytes() / size_of(x.dtype())}, {1}, 0).to(device);
-    result.push_back(storage.alias(x.shape(), x.strides(), x.offset()));
-  }
+  for (const Tensor& x : in) result.push_back(moved(x, device));
   return result;
 }
 
@@ -260,7 +241,7 @@ class DeviceOps : public ::testing::TestWithParam<std::tuple<OpCase, Device>> {
   const OpCase& row() const { return std::get<0>(GetParam()); }
   Device device() const { return std::get<1>(GetParam()); }
   OpRun run(In in) const {
-    const OpRun result = run_case(row(), moved(in, device()));
+    const OpRun result = run_case(row(), all_moved(in, device()));
     for (const auto* list : {&result.outputs, &result.gradients})
       for (const Tensor& t : *list)
         if (t.defined()) {
@@ -311,7 +292,7 @@ TEST_P(DeviceOps, SpecialValues) {
   const OpCase& c = row();
   if (!c.no_special.empty()) return;
   for (const auto& in : special_inputs(c))
-    expect_near(outputs_only(c, moved(in, device())), outputs_only(c, in), c.tolerance, "special values");
+    expect_near(outputs_only(c, all_moved(in, device())), outputs_only(c, in), c.tolerance, "special values");
 }
 
 TEST_P(DeviceOps, HalfPrecision) {
@@ -320,7 +301,7 @@ TEST_P(DeviceOps, HalfPrecision) {
   for (const DType dtype : {f16, bf16}) {
     const auto in = make_inputs(c, dtype);
     const OpRun got = run(in), want = run_case(c, in);
-    expect_near(got, run_case(c, converted(in, f32)), half_tolerance(c, dtype), fmt::to_string(dtype));
+    expect_near(got, run_case(c, converted(in, f32)), half_tolerance(c, dtype), std::string(name(dtype)));
     for (size_t k = 0; k < got.outputs.size(); ++k) EXPECT_EQ(got.outputs[k].dtype(), want.outputs[k].dtype());
   }
 }
@@ -355,7 +336,7 @@ void collect_functions(const std::string& path, std::set<std::string>& names) {
   }
 }
 
-TEST(OpTable, EveryPublicFunctionHasARow) {
+std::set<std::string> public_functions() {
   std::set<std::string> declared;
   for (const auto& entry : std::filesystem::directory_iterator("autograd/ops"))
     if (entry.path().extension() == ".h") collect_functions(entry.path().string(), declared);
@@ -369,6 +350,11 @@ TEST(OpTable, EveryPublicFunctionHasARow) {
     std::smatch found;
     if (std::regex_search(line, found, method) && found[1] != "requires_grad_") declared.insert(found[1]);
   }
+  return declared;
+}
+
+TEST(OpTable, EveryPublicFunctionHasARow) {
+  const std::set<std::string> declared = public_functions();
   ASSERT_GT(declared.size(), 130u) << "the scan of autograd/ops finds the declarations";
 
   std::set<std::string> covered;

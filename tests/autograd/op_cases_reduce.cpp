@@ -1,4 +1,6 @@
 // Rows of the reductions and scans.
+#include <cmath>
+
 #include "tests/autograd/op_cases.h"
 
 namespace weft::testing {

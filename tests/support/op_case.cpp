@@ -1,5 +1,7 @@
 #include "tests/support/op_case.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -44,8 +46,8 @@ Tensor weights_like(const Tensor& y) {
 
 }  // namespace
 
-std::vector<Tensor> make_inputs(const OpCase& c, DType dtype, const std::vector<Shape>& shapes) {
-  Generator generator(20);
+std::vector<Tensor> make_inputs(const OpCase& c, DType dtype, const std::vector<Shape>& shapes, uint64_t seed) {
+  Generator generator(seed);
   std::vector<Tensor> result;
   for (size_t i = 0; i < c.inputs.size(); ++i)
     result.push_back(make_input(c.inputs[i], shapes.empty() ? c.inputs[i].shape : shapes.at(i), dtype, generator));
@@ -74,6 +76,79 @@ OpRun run_case(const OpCase& c, const std::vector<Tensor>& inputs, bool create_g
     for (Tensor& t : *list)
       if (t.defined()) t = t.detach();
   return run;
+}
+
+Sizes sizes_of(const OpCase& c) {
+  Sizes sizes;
+  for (const OpInput& input : c.inputs)
+    for (const int64_t size : input.shape)
+      if (size > 1) sizes[size] = size;
+  return sizes;
+}
+
+OpCase resized(const OpCase& c, const Sizes& sizes) {
+  OpCase result = c;
+  for (OpInput& input : result.inputs) {
+    for (int64_t& size : input.shape)
+      if (size > 1) size = sizes.at(size);
+    // Indices into a dimension end where it ends.
+    if (input.kind == OpInput::Kind::index && sizes.count(static_cast<int64_t>(input.high)))
+      input.high = static_cast<double>(sizes.at(static_cast<int64_t>(input.high)));
+  }
+  return result;
+}
+
+bool indices_fit(const OpCase& c) {
+  for (const OpInput& input : c.inputs) {
+    if (input.kind != OpInput::Kind::index) continue;
+    if (input.high < 1) return false;
+    if (input.distinct && input.shape[0] != static_cast<int64_t>(input.high)) return false;
+  }
+  return true;
+}
+
+std::string difference(const Tensor& got_, const Tensor& want_, OpTolerance tolerance) {
+  if (got_.defined() != want_.defined()) return fmt::format("{}, expected {}", describe(got_), describe(want_));
+  if (!got_.defined()) return "";
+  const Tensor got = got_.to(cpu_device), want = want_.to(cpu_device);
+  if (got.shape() != want.shape()) return fmt::format("{}, expected {}", describe(got), describe(want));
+  const std::vector<double> a = got.to_vector(), b = want.to_vector();
+  for (size_t i = 0; i < a.size(); ++i) {
+    const bool near = std::isfinite(b[i]) ? std::abs(a[i] - b[i]) <= tolerance.atol + tolerance.rtol * std::abs(b[i])
+                                          : a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
+    if (!near) return fmt::format("element {} of {}: {}, expected {}", i, describe(got), a[i], b[i]);
+  }
+  return "";
+}
+
+std::string difference(const OpRun& got, const OpRun& want, OpTolerance tolerance) {
+  const auto of_lists = [&](const std::vector<Tensor>& a, const std::vector<Tensor>& b, const char* what) {
+    if (a.size() != b.size()) return fmt::format("{} {}s, expected {}", a.size(), what, b.size());
+    for (size_t k = 0; k < a.size(); ++k)
+      if (std::string found = difference(a[k], b[k], tolerance); !found.empty())
+        return fmt::format("{} {}, {}", what, k, found);
+    return std::string();
+  };
+  std::string found = of_lists(got.outputs, want.outputs, "result");
+  return found.empty() ? of_lists(got.gradients, want.gradients, "gradient") : found;
+}
+
+std::vector<Tensor> converted(const std::vector<Tensor>& in, DType dtype) {
+  std::vector<Tensor> result;
+  for (const Tensor& x : in) result.push_back(is_floating(x.dtype()) ? x.to(dtype) : x);
+  return result;
+}
+
+OpTolerance half_tolerance(const OpCase& c, DType dtype) {
+  const double unit = dtype == bf16 ? 1.0 / 128 : 1.0 / 1024;
+  return {3 * unit + c.tolerance.rtol, 3 * unit + c.tolerance.atol};
+}
+
+Tensor moved(const Tensor& x, Device device) {
+  if (x.device() == device) return x;
+  if (x.is_contiguous()) return x.to(device);
+  const Tensor storage = x.alias({x.storage()->bytes() / size_of(x.dtype())}, {1}, 0).to(device);
+  return storage.alias(x.shape(), x.strides(), x.offset());
 }
 
 Tensor with_layout(const Tensor& x, Layout layout) {

@@ -9,6 +9,7 @@
 #pragma once
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,14 +91,16 @@ struct OpCase {
   std::string no_special{};              // why NaN and infinity are not tested
   std::string no_half{};                 // why it does not take f16 and bf16
   std::string no_meta{};                 // why its shapes cannot be known without values
+  std::string fixed_sizes{};             // why op_property_test varies no sizes
   OpTolerance tolerance = {2e-5, 1e-5};  // of f32 against f64
 };
 
 // Every row.
 std::vector<OpCase> op_cases();
 
-// The inputs of a row, the same in every call; `shapes`: others than the row's own.
-std::vector<Tensor> make_inputs(const OpCase& c, DType dtype, const std::vector<Shape>& shapes = {});
+// The inputs of a row, the same in every call with this seed; `shapes`: others than the row's own.
+std::vector<Tensor> make_inputs(const OpCase& c, DType dtype, const std::vector<Shape>& shapes = {},
+                                uint64_t seed = 20);
 
 // Results, and the gradients of sum(result · w) with irregular weights w by the inputs of kind real (undefined where the
 // results do not depend on one).
@@ -106,6 +109,26 @@ struct OpRun {
   std::vector<Tensor> gradients;
 };
 OpRun run_case(const OpCase& c, const std::vector<Tensor>& inputs, bool create_graph = false);
+
+// The sizes above 1 that a row's inputs have, and what becomes of each. Sizes that are equal in a row belong together, as
+// the inner ones of a product, and change together; 1 stays, for it stands for a broadcast dimension.
+using Sizes = std::map<int64_t, int64_t>;
+Sizes sizes_of(const OpCase& c);
+OpCase resized(const OpCase& c, const Sizes& sizes);
+// Not so where there is nothing to point at, or a permutation has another length than its dimension.
+bool indices_fit(const OpCase& c);
+
+// Where two runs differ: shapes, values beyond the tolerance, infinities and NaN at other places. Empty where they agree.
+std::string difference(const Tensor& got, const Tensor& want, OpTolerance tolerance);
+std::string difference(const OpRun& got, const OpRun& want, OpTolerance tolerance);
+
+// Floating-point tensors in another dtype.
+std::vector<Tensor> converted(const std::vector<Tensor>& in, DType dtype);
+// Of f16 and bf16 against f32 of the same rounded inputs: results are rounded once, gradients also where they pass from
+// op to op.
+OpTolerance half_tolerance(const OpCase& c, DType dtype);
+// On another device, strides and all.
+Tensor moved(const Tensor& x, Device device);
 
 // The same values in other memory: dimensions reversed in storage, or every second element of a larger block.
 enum class Layout { reversed, spaced };
