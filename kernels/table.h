@@ -14,11 +14,13 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/index/index.h"
 #include "kernels/loss/loss.h"
+#include "kernels/norm/batch_norm.h"
 #include "kernels/norm/norm.h"
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/random/random.h"
 #include "kernels/reduce/reduce.h"
+#include "kernels/resample/resample.h"
 #include "kernels/softmax/softmax.h"
 
 namespace weft {
@@ -31,12 +33,14 @@ struct KernelTable {
   const ConvKernels& conv;
   const SoftmaxKernels& softmax;
   const NormKernels& norm;
+  const BatchNormKernels& batch_norm;
   const AttentionKernels& attention;
   const LossKernels& loss;
   const EmbeddingKernels& embedding;
   const IndexKernels& index;
   const OptimizerKernels& optimizer;
   const RandomKernels& random;
+  const ResampleKernels& resample;
 };
 
 const KernelTable& kernel_table(DeviceType device, std::string_view op);

@@ -43,11 +43,18 @@ struct Pool2dShape {
   bool ceil_mode = false;                           // keep a last window that only partly fits
   bool count_include_pad = true;                    // average: padding counts in the divisor
   int64_t divisor_override = 0;                     // average: divide by this instead, unless 0
+  // Adaptive: window o of n is the elements from floor(o · size / n) to ceil((o + 1) · size / n), and of the above only
+  // the input's size counts.
+  bool adaptive = false;
+  int64_t adaptive_height = 1, adaptive_width = 1;  // of the output
 
   int64_t out_height() const {
-    return out_size(in_height, kernel_height, stride_height, padding_height, dilation_height);
+    return adaptive ? adaptive_height
+                    : out_size(in_height, kernel_height, stride_height, padding_height, dilation_height);
   }
-  int64_t out_width() const { return out_size(in_width, kernel_width, stride_width, padding_width, dilation_width); }
+  int64_t out_width() const {
+    return adaptive ? adaptive_width : out_size(in_width, kernel_width, stride_width, padding_width, dilation_width);
+  }
 
  private:
   int64_t out_size(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) const {

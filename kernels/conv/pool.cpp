@@ -15,6 +15,10 @@ int64_t planes_per_tile(const Pool2dShape& s) {
   return std::max<int64_t>(1, 65536 / std::max<int64_t>(1, s.in_height * s.in_width));
 }
 
+// The elements of window `o` of `outputs` windows that share `size` elements evenly; neighbours may overlap.
+int64_t adaptive_begin(int64_t o, int64_t size, int64_t outputs) { return o * size / outputs; }
+int64_t adaptive_end(int64_t o, int64_t size, int64_t outputs) { return ((o + 1) * size + outputs - 1) / outputs; }
+
 // The largest element of one window and where it is. The first of equals wins, and a NaN over every number.
 template <class T>
 inline void max_of_window(const T* in, int64_t width, int64_t y_begin, int64_t y_end, int64_t y_step, int64_t x_begin,
@@ -42,7 +46,14 @@ void max_forward_plane(const Pool2dShape& s, const T* in, T* out, int64_t* index
   const auto clip = [](int64_t begin, int64_t step) {
     return begin >= 0 ? begin : begin + (-begin + step - 1) / step * step;
   };
-  for (int64_t oy = 0; oy < out_height; ++oy) {
+  for (int64_t oy = 0; s.adaptive && oy < out_height; ++oy) {
+    const int64_t y_begin = adaptive_begin(oy, s.in_height, out_height);
+    const int64_t y_end = adaptive_end(oy, s.in_height, out_height);
+    for (int64_t ox = 0; ox < out_width; ++ox, ++out, ++index)
+      max_of_window(in, s.in_width, y_begin, y_end, 1, adaptive_begin(ox, s.in_width, out_width),
+                    adaptive_end(ox, s.in_width, out_width), 1, out, index);
+  }
+  for (int64_t oy = 0; !s.adaptive && oy < out_height; ++oy) {
     const int64_t y = oy * s.stride_height - s.padding_height;
     const int64_t y_begin = clip(y, s.dilation_height), y_end = std::min(y + extent_y, s.in_height);
     for (int64_t ox = 0; ox < out_width; ++ox, ++out, ++index) {
@@ -80,14 +91,23 @@ void max_forward_plane_2x2(const Pool2dShape& s, const T* in, T* out, int64_t* i
 bool is_2x2(const Pool2dShape& s) {
   return s.kernel_height == 2 && s.kernel_width == 2 && s.stride_height == 2 && s.stride_width == 2 &&
          s.padding_height == 0 && s.padding_width == 0 && s.dilation_height == 1 && s.dilation_width == 1 &&
-         !s.ceil_mode;
+         !s.ceil_mode && !s.adaptive;
 }
 
 // Calls f(output, y_begin, y_end, x_begin, x_end, divisor) for each window of an average, clipped to the input.
 template <class F>
 void for_each_average(const Pool2dShape& s, F&& f) {
   const int64_t out_height = s.out_height(), out_width = s.out_width();
-  for (int64_t oy = 0; oy < out_height; ++oy) {
+  for (int64_t oy = 0; s.adaptive && oy < out_height; ++oy) {
+    const int64_t y_begin = adaptive_begin(oy, s.in_height, out_height);
+    const int64_t y_end = adaptive_end(oy, s.in_height, out_height);
+    for (int64_t ox = 0; ox < out_width; ++ox) {
+      const int64_t x_begin = adaptive_begin(ox, s.in_width, out_width);
+      const int64_t x_end = adaptive_end(ox, s.in_width, out_width);
+      f(oy * out_width + ox, y_begin, y_end, x_begin, x_end, (y_end - y_begin) * (x_end - x_begin));
+    }
+  }
+  for (int64_t oy = 0; !s.adaptive && oy < out_height; ++oy) {
     const int64_t y = oy * s.stride_height - s.padding_height;
     const int64_t y_padded_end = std::min(y + s.kernel_height, s.in_height + s.padding_height);
     const int64_t y_begin = std::max<int64_t>(y, 0), y_end = std::min(y_padded_end, s.in_height);

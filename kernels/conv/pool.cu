@@ -10,13 +10,16 @@ constexpr int kThreads = 256;
 // One of the two directions of a window: `kernel` taps, `dilation` apart, every `stride` elements.
 struct Axis {
   int in, out, kernel, stride, padding, dilation;
+  bool adaptive;  // `out` windows share the input evenly, and the four before do not count
 
   // The elements of window `o` that lie inside the input are begin, begin + dilation, … below end.
   __device__ __forceinline__ int begin(int o) const {
+    if (adaptive) return static_cast<int>(static_cast<int64_t>(o) * in / out);
     const int first = o * stride - padding;
     return first >= 0 ? first : first + (-first + dilation - 1) / dilation * dilation;
   }
   __device__ __forceinline__ int end(int o) const {
+    if (adaptive) return static_cast<int>((static_cast<int64_t>(o + 1) * in + out - 1) / out);
     const int last = o * stride - padding + (kernel - 1) * dilation + 1;
     return last < in ? last : in;
   }
@@ -28,10 +31,12 @@ struct Axis {
   }
   // The windows whose span covers element i are first_window(i) to last_window(i).
   __device__ __forceinline__ int first_window(int i) const {
+    if (adaptive) return static_cast<int>(static_cast<int64_t>(i) * out / in);
     const int before = i + padding - (kernel - 1) * dilation;
     return before <= 0 ? 0 : (before + stride - 1) / stride;
   }
   __device__ __forceinline__ int last_window(int i) const {
+    if (adaptive) return static_cast<int>((static_cast<int64_t>(i + 1) * out + in - 1) / in) - 1;
     const int last = (i + padding) / stride;
     return last < out ? last : out - 1;
   }
@@ -47,7 +52,7 @@ struct Pool {
   // What an average divides by.
   __device__ __forceinline__ int64_t divisor(int oy, int ox) const {
     if (divisor_override != 0) return divisor_override;
-    if (count_include_pad) return static_cast<int64_t>(y.padded_size(oy)) * x.padded_size(ox);
+    if (count_include_pad && !y.adaptive) return static_cast<int64_t>(y.padded_size(oy)) * x.padded_size(ox);
     return static_cast<int64_t>(y.end(oy) - y.begin(oy)) * (x.end(ox) - x.begin(ox));
   }
 };
@@ -138,10 +143,10 @@ __global__ void __launch_bounds__(kThreads) avg_backward(Pool p, const T* grad_o
   grad_input[element] = narrow<T>(sum);
 }
 
-Axis axis(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
+Axis axis(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool adaptive) {
   const auto narrow_size = [](int64_t size) { return static_cast<int>(size); };
-  return {narrow_size(in),     narrow_size(out),     narrow_size(kernel),
-          narrow_size(stride), narrow_size(padding), narrow_size(dilation)};
+  return {narrow_size(in),       narrow_size(out), narrow_size(kernel), narrow_size(stride), narrow_size(padding),
+          narrow_size(dilation), adaptive};
 }
 
 Pool describe(const char* op, const Pool2dShape& s, int64_t dilation_height, int64_t dilation_width) {
@@ -150,8 +155,9 @@ Pool describe(const char* op, const Pool2dShape& s, int64_t dilation_height, int
                                   (s.kernel_width - 1) * s.dilation_width + s.padding_width + s.in_width, in_plane,
                                   out_plane, s.stride_height * s.out_height(), s.stride_width * s.out_width()});
   WEFT_CHECK(reach < std::numeric_limits<int>::max() / 2, op, "planes or windows of {} elements are too large", reach);
-  return {axis(s.in_height, s.out_height(), s.kernel_height, s.stride_height, s.padding_height, dilation_height),
-          axis(s.in_width, s.out_width(), s.kernel_width, s.stride_width, s.padding_width, dilation_width),
+  return {axis(s.in_height, s.out_height(), s.kernel_height, s.stride_height, s.padding_height, dilation_height,
+               s.adaptive),
+          axis(s.in_width, s.out_width(), s.kernel_width, s.stride_width, s.padding_width, dilation_width, s.adaptive),
           in_plane,
           out_plane,
           s.planes * in_plane,

@@ -151,6 +151,61 @@ void add_norms(std::vector<OpCase>& cases) {
                    }});
 }
 
+void add_channel_norms(std::vector<OpCase>& cases) {
+  // Running statistics are written in place: each call gets its own.
+  const auto add = [&](std::string name, std::string covers, std::vector<OpInput> inputs, OpCall call,
+                       std::vector<std::vector<Shape>> also = {}) {
+    cases.push_back({.name = std::move(name),
+                     .covers = {std::move(covers)},
+                     .inputs = std::move(inputs),
+                     .call = std::move(call),
+                     .also = std::move(also),
+                     .tolerance = {1e-4, 1e-4}});
+  };
+  const OpInput weight = real({3}), bias = real({3}), mean = fixed({3}), var = fixed({3}, 0.5, 2);
+  const auto images = [](int64_t n, int64_t c, int64_t h, int64_t w) {
+    return std::vector<Shape>{{n, c, h, w}, {c}, {c}, {c}, {c}};
+  };
+  for (const bool training : {true, false})
+    add(training ? "batch_norm" : "batch_norm_of_running", "batch_norm",
+        {distinct({2, 3, 2, 4}), weight, bias, mean, var},
+        [training](In in) { return batch_norm(in[0], in[3].clone(), in[4].clone(), in[1], in[2], training, 0.3); },
+        {images(0, 3, 2, 4),
+         images(3, 3, 20, 33),
+         images(3, 70, 5, 8),
+         {{9, 3}, {3}, {3}, {3}, {3}},
+         {{130, 70}, {70}, {70}, {70}, {70}},
+         {{4, 3, 7}, {3}, {3}, {3}, {3}}});
+  add("batch_norm_plain", "batch_norm", {distinct({5, 3})},
+      [](In in) { return batch_norm(in[0], {}, {}, {}, {}, true); });
+  add("group_norm", "group_norm", {distinct({2, 6, 3, 2}), real({6}), real({6})},
+      [](In in) { return group_norm(in[0], 2, in[1], in[2]); },
+      {{{0, 6, 3, 2}, {6}, {6}}, {{3, 4}, {4}, {4}}, {{2, 8, 9, 40}, {8}, {8}}});
+  add("group_norm_plain", "group_norm", {distinct({2, 6, 3})}, [](In in) { return group_norm(in[0], 3); });
+  add("instance_norm", "instance_norm", {distinct({2, 3, 2, 4}), weight, bias, mean, var},
+      [](In in) {
+        return std::vector<Tensor>{instance_norm(in[0], in[3].clone(), in[4].clone(), in[1], in[2]),
+                                   instance_norm(in[0], in[3], in[4], in[1], in[2], false), instance_norm(in[0])};
+      },
+      {images(0, 3, 2, 4), {{4, 3, 7}, {3}, {3}, {3}, {3}}});
+}
+
+void add_running_statistics(std::vector<OpCase>& cases) {
+  cases.push_back({.name = "running_statistics",
+                   .covers = {"batch_norm", "instance_norm"},
+                   .inputs = {distinct({2, 3, 2, 4}), fixed({3}), fixed({3}, 0.5, 2)},
+                   .call =
+                       [](In in) {
+                         std::vector<Tensor> all;
+                         for (int i = 0; i < 4; ++i) all.push_back(in[i % 2 ? 2 : 1].clone());
+                         batch_norm(in[0], all[0], all[1], {}, {}, true, 0.3);
+                         instance_norm(in[0], all[2], all[3], {}, {}, true, 0.3);
+                         return all;
+                       },
+                   .no_gradient = "the running statistics are no function of x to autograd",
+                   .tolerance = {1e-4, 1e-4}});
+}
+
 void add_losses(std::vector<OpCase>& cases) {
   using Reduction = LossReduction;
   for (const auto& [suffix, reduction] :
@@ -223,6 +278,8 @@ std::vector<OpCase> layer_cases() {
   add_products(cases);
   add_images(cases);
   add_norms(cases);
+  add_channel_norms(cases);
+  add_running_statistics(cases);
   add_losses(cases);
   add_attention(cases);
   cases.push_back({.name = "embedding",

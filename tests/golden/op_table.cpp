@@ -131,6 +131,24 @@ Tensors rms_norm_of(Arguments a) {
   return {rms_norm(a.in.at(0), a.params.list("normalized_shape"), a.in.size() > 1 ? a.in[1] : Tensor(),
                    a.params.real("eps", epsilon))};
 }
+// x, running_mean, running_var, weight, bias, the latter ones as far as given.
+Tensors batch_norm_of(Arguments a) {
+  const auto input = [&](size_t i) { return i < a.in.size() ? a.in[i] : Tensor(); };
+  const bool affine = a.params.flag("affine", a.in.size() > 3);
+  const Tensor y = batch_norm(input(0), input(1), input(2), affine ? input(3) : Tensor(), affine ? input(4) : Tensor(),
+                              a.params.flag("training"), a.params.real("momentum", 0.1), a.params.real("eps", 1e-5));
+  if (a.in.size() < 3) return {y};
+  return {y, input(1), input(2)};
+}
+Tensors group_norm_of(Arguments a) {
+  return {group_norm(a.in.at(0), a.params.integer("num_groups"), a.in.size() > 1 ? a.in[1] : Tensor(),
+                     a.in.size() > 2 ? a.in[2] : Tensor(), a.params.real("eps", 1e-5))};
+}
+Tensors instance_norm_of(Arguments a) {
+  const auto input = [&](size_t i) { return i < a.in.size() ? a.in[i] : Tensor(); };
+  return {instance_norm(input(0), input(1), input(2), input(3), input(4), a.params.flag("use_input_stats", true),
+                        a.params.real("momentum", 0.1), a.params.real("eps", 1e-5))};
+}
 Tensors attention_of(Arguments a) {
   a.params.flag("enable_gqa");  // the shapes say it
   AttentionOptions options;
@@ -188,7 +206,8 @@ const std::vector<std::pair<std::string_view, OpFunction>>& op_table() {
       // layers
       {"softmax", along(softmax)}, {"log_softmax", along(log_softmax)}, {"cross_entropy", cross_entropy_of},
       {"mse_loss", [](Arguments a) { return Tensors{mse_loss(a.in.at(0), a.in.at(1), reduction(a.params))}; }},
-      {"layer_norm", layer_norm_of}, {"rms_norm", rms_norm_of}, {"embedding", embedding_of},
+      {"layer_norm", layer_norm_of}, {"rms_norm", rms_norm_of}, {"batch_norm", batch_norm_of}, {"group_norm", group_norm_of},
+      {"instance_norm", instance_norm_of}, {"embedding", embedding_of},
       {"dropout", [](Arguments a) { return Tensors{dropout(a.in.at(0), a.params.real("p"), a.params.flag("training", true))}; }},
       {"dropout_mask", [](Arguments a) { return Tensors{dropout_with_mask(a.in.at(0), a.in.at(1), a.params.real("p"))}; }},
       {"conv2d", conv2d_of}, {"max_pool2d", max_pool2d_of}, {"avg_pool2d", avg_pool2d_of}, {"sdpa", attention_of},
