@@ -84,7 +84,12 @@ Saved::Saved(const Tensor& input) : tensor_(input), version_(input.defined() ? i
 
 Saved Saved::output(const Tensor& output, int index) {
   Saved saved;
+  // Without the output's own history, which would hold this node in a circle. Nobody writes to it, so that it does not
+  // count as a view of the output.
+  std::atomic<bool>& has_views = output.impl().has_views;
+  const bool before = has_views.load(std::memory_order_relaxed);
   saved.tensor_ = output.alias(output.shape(), output.strides(), output.offset());
+  has_views.store(before, std::memory_order_relaxed);
   saved.version_ = output.version();
   saved.output_index_ = index;
   return saved;

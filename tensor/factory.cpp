@@ -99,6 +99,7 @@ Tensor linspace(double start, double stop, int64_t steps, DType dtype) {
 }
 
 Tensor eye(int64_t n, TensorOptions options) {
+  WEFT_CHECK(n >= 0, "eye", "expected a size >= 0, got {}", n);
   Tensor result = zeros({n, n}, {.dtype = options.dtype});
   visit_all(options.dtype, "eye", [&](auto type) {
     using T = typename decltype(type)::type;

@@ -94,7 +94,12 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
              "{} query heads are not a multiple of {} key-value heads", q.size(1), k.size(1));
   detail::check_same_kind(kName, q, k);
   detail::check_same_kind(kName, q, v);
-  if (options.mask.defined()) detail::check_same_device(kName, q, options.mask);
+  if (options.mask.defined()) {
+    detail::check_same_device(kName, q, options.mask);
+    const Shape scores{q.size(0), q.size(1), q.size(2), k.size(2)};
+    WEFT_CHECK(broadcast_shapes(options.mask.shape(), scores, kName) == scores, kName,
+               "the mask {} does not broadcast to {} (batch, heads, queries, keys)", describe(options.mask), scores);
+  }
   if (options.scale == 0) options.scale = 1 / std::sqrt(std::max(1.0, static_cast<double>(q.size(3))));
   if (const DType compute = detail::compute_dtype_of(q, kName); compute != q.dtype())
     return scaled_dot_product_attention(q.to(compute), k.to(compute), v.to(compute), options).to(q.dtype());

@@ -7,11 +7,14 @@
 namespace weft {
 
 Tensor dropout_with_mask(const Tensor& x, const Tensor& mask, double p) {
+  WEFT_CHECK(mask.shape() == x.shape(), "dropout_with_mask", "expected a mask like {}, got {}", describe(x),
+             describe(mask));
   return x * (mask.to(x.dtype()) * (p < 1 ? 1 / (1 - p) : 0));
 }
 
 Tensor dropout(const Tensor& x, double p, bool training) {
   WEFT_CHECK(p >= 0 && p <= 1, "dropout", "expected a probability from 0 to 1, got {}", p);
+  WEFT_CHECK(is_floating(x.dtype()), "dropout", "expected floating-point numbers, got {}", describe(x));
   RandomStream& stream = random_stream();
   if (!training || p == 0) return x;
   Tensor mask = empty(x.shape(), {.dtype = DType::f32, .device = x.device()});

@@ -289,6 +289,8 @@ Tensor index(const Tensor& x, const std::vector<Tensor>& indices) {
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
   WEFT_CHECK(mask.dtype() == boolean, "masked_fill", "expected a mask of dtype bool, got {}", describe(mask));
+  WEFT_CHECK(broadcast_shapes(x.shape(), mask.shape(), "masked_fill") == x.shape(), "masked_fill",
+             "the mask {} does not broadcast to {}", describe(mask), describe(x));
   return where(mask, full({}, value, {.dtype = x.dtype(), .device = x.device()}), x);
 }
 
@@ -334,7 +336,8 @@ Tensor one_hot(const Tensor& index, int64_t num_classes) {
 }
 
 Tensor bincount(const Tensor& x) {
-  WEFT_CHECK(x.dim() == 1, "bincount", "expected one dimension, got {}", describe(x));
+  WEFT_CHECK(x.dim() == 1 && !is_floating(x.dtype()), "bincount", "expected whole numbers in one dimension, got {}",
+             describe(x));
   const int64_t classes = x.numel() ? max(x).item<int64_t>() + 1 : 0;
   WEFT_CHECK(x.numel() == 0 || min(x).item<int64_t>() >= 0, "bincount", "expected numbers >= 0, got {}",
              min(x).item<int64_t>());

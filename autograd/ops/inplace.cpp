@@ -7,6 +7,9 @@
 namespace weft {
 
 bool detail::begin_in_place(const char* op, const Tensor& target, const std::vector<Tensor>& sources) {
+  for (int d = 0; d < target.dim(); ++d)
+    WEFT_CHECK(target.stride(d) != 0 || target.size(d) <= 1 || target.numel() == 0, op,
+               "{} is expanded: several elements share one place in memory; clone() it first", describe(target));
   const bool matters = any_requires_grad(sources) || any_requires_grad({target});
   if (matters) {
     WEFT_CHECK(!(target.requires_grad() && target.is_leaf()), op,
@@ -19,6 +22,14 @@ bool detail::begin_in_place(const char* op, const Tensor& target, const std::vec
 }
 
 namespace {
+
+// The result of target ∘ other has the shape of target, and a dtype that target's can hold.
+void check_fits(const char* op, const Tensor& target, const Tensor& other) {
+  WEFT_CHECK(broadcast_shapes(target.shape(), other.shape(), op) == target.shape(), op,
+             "{} does not broadcast to {}, which is changed in place", describe(other), describe(target));
+  WEFT_CHECK(is_floating(target.dtype()) || !is_floating(other.dtype()), op,
+             "{} cannot hold a result of {}; convert it with to() first", describe(target), describe(other));
+}
 
 // Computes into `target` the value that `f` gives for its present value.
 template <class F>
@@ -54,6 +65,8 @@ void run_directly(PointwiseOp op, const Tensor& target, const Tensor& other, dou
 }  // namespace
 
 const Tensor& Tensor::copy_(const Tensor& source) const {
+  WEFT_CHECK(broadcast_shapes(shape(), source.shape(), "copy_") == shape(), "copy_", "{} does not broadcast to {}",
+             describe(source), describe(*this));
   const bool recorded = detail::begin_in_place("copy_", *this, {source});
   const Tensor fitted = source.shape() == shape() ? source : source.expand(shape());
   const auto record_inputs = std::vector<Tensor>{*this, fitted};
@@ -85,6 +98,7 @@ const Tensor& Tensor::fill_(double value) const {
 }
 
 const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
+  check_fits("add_", *this, other);
   const bool recorded = detail::begin_in_place("add_", *this, {other});
   if (recorded)
     record_in_place(
@@ -100,6 +114,7 @@ const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
 }
 
 const Tensor& Tensor::mul_(const Tensor& other) const {
+  check_fits("mul_", *this, other);
   if (detail::begin_in_place("mul_", *this, {other})) {
     Saved before = other.requires_grad() ? Saved(clone()) : Saved();  // with its history, for double backward
     Saved factor = other.is(*this) ? before : Saved(other);           // this tensor's new node must not own it

@@ -172,8 +172,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
-  WEFT_CHECK(a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0), "bmm",
-             "expected two batches of matrices of one size, got {} × {}", describe(a), describe(b));
+  WEFT_CHECK(a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(1), "bmm",
+             "expected [b, m, k] × [b, k, n], got {} × {}", describe(a), describe(b));
   return matmul(a, b);
 }
 
@@ -186,7 +186,11 @@ Tensor linear_transposed(const Tensor& x, const Tensor& weight, const Tensor& bi
 }
 
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha) {
-  WEFT_CHECK(a.dim() == 2 && b.dim() == 2, "addmm", "expected two matrices, got {} × {}", describe(a), describe(b));
+  WEFT_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0), "addmm", "expected [m, k] × [k, n], got {} × {}",
+             describe(a), describe(b));
+  const Shape shape{a.size(0), b.size(1)};
+  WEFT_CHECK(broadcast_shapes(input.shape(), shape, "addmm") == shape, "addmm", "{} does not broadcast to {}",
+             describe(input), shape);
   const Tensor product = matmul(a, b);
   const Tensor scaled = alpha == 1 ? product : product * alpha;
   if (beta == 0) {  // `input` does not take part, NaN or not; its gradient is 0
@@ -202,7 +206,8 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {
-  WEFT_CHECK(a.dim() == 1 && b.dim() == 1, "dot", "expected two vectors, got {} and {}", describe(a), describe(b));
+  WEFT_CHECK(a.dim() == 1 && a.shape() == b.shape(), "dot", "expected two vectors of one size, got {} and {}",
+             describe(a), describe(b));
   return matmul(a, b);
 }
 

@@ -124,7 +124,11 @@ Tensor as_tensor(const Operand& operand, DType dtype, Device device) {
 }
 
 Tensor apply(const OpInfo& info, std::initializer_list<const Operand*> operands, Parameters parameters = {}) {
+  for (const Operand* operand : operands)
+    WEFT_CHECK(operand->is_number() || operand->tensor().defined(), info.name, "an operand is an undefined tensor");
   DType dtype = detail::promoted_dtype(operands);
+  WEFT_CHECK(dtype != DType::boolean || (info.op != PointwiseOp::neg && info.op != PointwiseOp::sub), info.name,
+             "bool has no negative numbers; use logical_not or ne, or convert it with to()");
   if (info.rule == Rule::floating && !is_floating(dtype)) dtype = DType::f32;
   if (!is_floating(dtype))
     for (double parameter : parameters)

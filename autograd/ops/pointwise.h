@@ -20,9 +20,9 @@ class Operand {
  public:
   Operand(const Tensor& tensor) : tensor_(tensor) {}
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-  Operand(T number) : number_(static_cast<double>(number)), is_whole_(std::is_integral_v<T>) {}
+  Operand(T number) : number_(static_cast<double>(number)), is_number_(true), is_whole_(std::is_integral_v<T>) {}
 
-  bool is_number() const { return !tensor_.defined(); }
+  bool is_number() const { return is_number_; }
   const Tensor& tensor() const { return tensor_; }
   double number() const { return number_; }
   bool is_whole() const { return is_whole_; }
@@ -30,6 +30,7 @@ class Operand {
  private:
   Tensor tensor_;
   double number_ = 0;
+  bool is_number_ = false;
   bool is_whole_ = false;
 };
 
