@@ -7,9 +7,9 @@ namespace weft::WEFT_DEVICE {
 namespace {
 
 constexpr KernelTable kernels = {
-    pointwise_kernels, copy_kernels,  reduce_kernels,     gemm_kernels,      conv_kernels,
-    softmax_kernels,   norm_kernels,  batch_norm_kernels, attention_kernels, loss_kernels,
-    embedding_kernels, index_kernels, optimizer_kernels,  random_kernels,    resample_kernels,
+#define WEFT_FAMILY(name, Kernels) name##_kernels,
+#include "kernels/families.def"
+#undef WEFT_FAMILY
 };
 constexpr DeviceLibrary library = {&kernels, &device_runtime_table};
 

@@ -11,21 +11,9 @@
 
 namespace weft::WEFT_DEVICE {
 
-extern const PointwiseKernels pointwise_kernels;
-extern const CopyKernels copy_kernels;
-extern const ReduceKernels reduce_kernels;
-extern const GemmKernels gemm_kernels;
-extern const ConvKernels conv_kernels;
-extern const SoftmaxKernels softmax_kernels;
-extern const NormKernels norm_kernels;
-extern const BatchNormKernels batch_norm_kernels;
-extern const AttentionKernels attention_kernels;
-extern const LossKernels loss_kernels;
-extern const EmbeddingKernels embedding_kernels;
-extern const IndexKernels index_kernels;
-extern const OptimizerKernels optimizer_kernels;
-extern const RandomKernels random_kernels;
-extern const ResampleKernels resample_kernels;
+#define WEFT_FAMILY(name, Kernels) extern const Kernels name##_kernels;
+#include "kernels/families.def"
+#undef WEFT_FAMILY
 
 // kernels/cuda/runtime.cpp, kernels/simt/runtime.cpp
 extern const DeviceRuntime device_runtime_table;

@@ -1,4 +1,4 @@
-// The kernels of each device, one member a family.
+// The kernels of each device, one member a family. A new family: its header and a line in families.def.
 //
 //   kernel_table(x.device().type).softmax.forward(stream, …);
 //
@@ -26,21 +26,9 @@
 namespace weft {
 
 struct KernelTable {
-  const PointwiseKernels& pointwise;
-  const CopyKernels& copy;
-  const ReduceKernels& reduce;
-  const GemmKernels& gemm;
-  const ConvKernels& conv;
-  const SoftmaxKernels& softmax;
-  const NormKernels& norm;
-  const BatchNormKernels& batch_norm;
-  const AttentionKernels& attention;
-  const LossKernels& loss;
-  const EmbeddingKernels& embedding;
-  const IndexKernels& index;
-  const OptimizerKernels& optimizer;
-  const RandomKernels& random;
-  const ResampleKernels& resample;
+#define WEFT_FAMILY(name, Kernels) const Kernels& name;
+#include "kernels/families.def"
+#undef WEFT_FAMILY
 };
 
 const KernelTable& kernel_table(DeviceType device, std::string_view op);
