@@ -2,11 +2,14 @@
 #pragma once
 #include "autograd/ops/ops.h"
 #include "nn/init.h"
+#include "nn/layers/activation.h"
 #include "nn/layers/conv.h"
 #include "nn/layers/dropout.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
 #include "nn/layers/norm.h"
+#include "nn/layers/pool.h"
+#include "nn/layers/shape.h"
 #include "nn/models/gpt2.h"
 #include "nn/module.h"
 

@@ -1,6 +1,6 @@
 #include "autograd/ops/conv.h"
 
-#include "autograd/functional.h"
+#include "autograd/node.h"
 #include "autograd/ops/common.h"
 #include "autograd/ops/ops.h"
 #include "kernels/table.h"
@@ -94,159 +94,156 @@ std::pair<Tensor, Tensor> to_weight(const Convolution& c, const Tensor& x_, cons
   return {dw, db};
 }
 
-struct Pooling {
-  Pool2dShape shape;
-  Shape output;
-};
+void check_options(const char* op, const std::array<int64_t, 2>& stride, const std::array<int64_t, 2>& padding,
+                   const std::array<int64_t, 2>& dilation, int64_t groups) {
+  WEFT_CHECK(groups > 0, op, "expected at least one group, got {}", groups);
+  for (size_t i : {0u, 1u})
+    WEFT_CHECK(
+        stride[i] > 0 && padding[i] >= 0 && dilation[i] > 0, op,
+        "expected positive strides and dilations and no negative padding; got stride {}, dilation {}, padding {}",
+        stride[i], dilation[i], padding[i]);
+}
 
-Pooling pooling_of(const char* op, const Tensor& x, const Pool2dOptions& o) {
-  for (int i : {0, 1}) {
-    const auto at = static_cast<size_t>(i);
-    WEFT_CHECK(o.kernel[at] > 0 && o.stride[at] >= 0 && o.padding[at] >= 0 && o.dilation[at] > 0, op,
-               "expected a positive kernel and dilation and no negative stride or padding; got kernel {}, stride {}, "
-               "padding {}, dilation {}",
-               o.kernel[at], o.stride[at], o.padding[at], o.dilation[at]);
-    WEFT_CHECK(2 * o.padding[at] <= o.kernel[at], op, "padding {} is more than half of the kernel {}", o.padding[at],
-               o.kernel[at]);
+void check_bias(const char* op, const Tensor& x, const Tensor& bias, int64_t channels) {
+  if (!bias.defined()) return;
+  WEFT_CHECK(bias.shape() == Shape({channels}), op, "expected a bias of shape [{}], got {}", channels, describe(bias));
+  detail::check_same_kind(op, x, bias);
+}
+
+// What "same" padding needs, half of it at either end; an odd zero goes to the end, by padding x.
+Tensor with_same_padding(const char* op, const Tensor& x, const Shape& weight, Conv2dOptions& options) {
+  std::vector<int64_t> at_end(4, 0);
+  for (size_t i : {0u, 1u}) {
+    WEFT_CHECK(options.stride[i] == 1, op, "same padding needs stride 1, got {}", options.stride[i]);
+    const int64_t total = options.dilation[i] * (weight[static_cast<int>(i) + 2] - 1);
+    options.padding[i] = total / 2;
+    at_end[i == 0 ? 3 : 1] = total % 2;
   }
-  const auto stride = [&](size_t i) { return o.stride[i] ? o.stride[i] : o.kernel[i]; };
-  Pooling p{.shape = {.planes = x.size(0) * x.size(1),
-                      .in_height = x.size(2),
-                      .in_width = x.size(3),
-                      .kernel_height = o.kernel[0],
-                      .kernel_width = o.kernel[1],
-                      .stride_height = stride(0),
-                      .stride_width = stride(1),
-                      .padding_height = o.padding[0],
-                      .padding_width = o.padding[1],
-                      .dilation_height = o.dilation[0],
-                      .dilation_width = o.dilation[1],
-                      .ceil_mode = o.ceil_mode,
-                      .count_include_pad = o.count_include_pad},
-            .output = {}};
-  WEFT_CHECK(x.size(2) + 2 * o.padding[0] >= o.dilation[0] * (o.kernel[0] - 1) + 1 &&
-                 x.size(3) + 2 * o.padding[1] >= o.dilation[1] * (o.kernel[1] - 1) + 1,
-             op, "the window {}×{} is larger than the padded input {}", o.kernel[0], o.kernel[1], describe(x));
-  p.output = {x.size(0), x.size(1), p.shape.out_height(), p.shape.out_width()};
-  return p;
+  return at_end[1] + at_end[3] > 0 ? pad(x, at_end) : x;
 }
 
-// Adds the batch dimension to a single image and takes it away again.
+// conv2d of x [N, C, H, W] in the dtype of the kernels.
+Tensor convolve_images(const char* op, const Tensor& x_, const Tensor& weight, const Tensor& bias,
+                       Conv2dOptions options) {
+  detail::check_same_kind(op, x_, weight);
+  check_options(op, options.stride, options.padding, options.dilation, options.groups);
+  WEFT_CHECK(weight.dim() == 4 && weight.size(0) % options.groups == 0 && x_.size(1) == weight.size(1) * options.groups,
+             op, "input {} does not fit weight {} in {} groups: expected {} input channels", describe(x_),
+             describe(weight), options.groups, weight.dim() == 4 ? weight.size(1) * options.groups : 0);
+  check_bias(op, x_, bias, weight.size(0));
+  const Tensor x = options.same_padding ? with_same_padding(op, x_, weight.shape(), options) : x_;
+  for (size_t i : {0u, 1u}) {
+    const auto d = static_cast<int64_t>(i) + 2;
+    WEFT_CHECK(x.size(d) + 2 * options.padding[i] >= options.dilation[i] * (weight.size(d) - 1) + 1, op,
+               "the kernel {} is larger than the padded input {}", describe(weight), describe(x));
+  }
+  Convolution c{.shape = shape_of(x.shape(), weight.shape(), options),
+                .input = x.shape(),
+                .weight = weight.shape(),
+                .output = {}};
+  c.output = {x.size(0), weight.size(0), c.shape.out_height(), c.shape.out_width()};
+  return convolve(c, x, weight, bias);
+}
+
+// The same for conv_transpose2d.
+Tensor transpose_images(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose2dOptions& options) {
+  detail::check_same_kind(op, x, weight);
+  check_options(op, options.stride, options.padding, options.dilation, options.groups);
+  WEFT_CHECK(weight.dim() == 4 && x.size(1) == weight.size(0) && x.size(1) % options.groups == 0, op,
+             "input {} does not fit weight {} in {} groups: expected {} input channels", describe(x), describe(weight),
+             options.groups, weight.dim() == 4 ? weight.size(0) : 0);
+  const int64_t channels = weight.size(1) * options.groups;
+  check_bias(op, x, bias, channels);
+  std::array<int64_t, 2> size{};
+  std::vector<int64_t> beyond(4, 0);
+  for (size_t i : {0u, 1u}) {
+    const auto d = static_cast<int64_t>(i) + 2;
+    const int64_t stride = options.stride[i], dilation = options.dilation[i];
+    int64_t extra = options.output_padding[i];
+    WEFT_CHECK(extra >= 0 && (extra < stride || extra < dilation), op,
+               "expected an output padding below the stride {} or the dilation {}, got {}", stride, dilation, extra);
+    // What is more than a stride would be another window of the convolution: it gets nothing but zeros.
+    beyond[i == 0 ? 3 : 1] = std::max<int64_t>(0, extra - (stride - 1));
+    extra = std::min(extra, stride - 1);
+    size[i] = (x.size(d) - 1) * stride - 2 * options.padding[i] + dilation * (weight.size(d) - 1) + extra + 1;
+    WEFT_CHECK(x.size(d) > 0 && size[i] > 0, op, "{} with weight {} and padding {} leaves nothing", describe(x),
+               describe(weight), options.padding[i]);
+  }
+  Convolution c{
+      .shape = {}, .input = {x.size(0), channels, size[0], size[1]}, .weight = weight.shape(), .output = x.shape()};
+  c.shape = shape_of(
+      c.input, c.weight,
+      {.stride = options.stride, .padding = options.padding, .dilation = options.dilation, .groups = options.groups});
+  Tensor y = to_input(c, x, weight);
+  if (beyond[1] + beyond[3] > 0) y = pad(y, beyond);
+  return bias.defined() ? y + bias.reshape({channels, 1, 1}) : y;
+}
+
+// Calls f with x [N, C, H, W], weight and bias in the dtype of the kernels; a single image gets a batch dimension.
 template <class F>
-auto batched(const char* op, const Tensor& x, F&& f) {
+Tensor on_images(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, F&& f) {
   WEFT_CHECK(x.dim() == 3 || x.dim() == 4, op, "expected [N, C, H, W] or [C, H, W], got {}", describe(x));
-  return f(x.dim() == 3 ? x.unsqueeze(0) : x);
-}
-Tensor like_input(const Tensor& y, const Tensor& x) { return x.dim() == 3 ? y.squeeze(0) : y; }
-
-// A copy of the elements at `indices` of each plane; the gradient of the gradient of max pooling.
-Tensor pick(const Tensor& x, const Tensor& indices, const Shape& output) {
-  const Tensor planes = x.reshape({x.size(0) * x.size(1), x.size(2) * x.size(3)});
-  return gather(planes, 1, indices.reshape({planes.size(0), indices.numel() / std::max<int64_t>(planes.size(0), 1)}))
-      .reshape(output);
+  const DType compute = detail::compute_dtype_of(x, op);
+  WEFT_CHECK(weight.dtype() == x.dtype(), op, "dtypes differ: {} and {}", describe(x), describe(weight));
+  WEFT_CHECK(!bias.defined() || bias.dtype() == x.dtype(), op, "dtypes differ: {} and {}", describe(x), describe(bias));
+  const Tensor image = x.to(compute);
+  const Tensor y =
+      f(x.dim() == 3 ? image.unsqueeze(0) : image, weight.to(compute), bias.defined() ? bias.to(compute) : bias);
+  return (x.dim() == 3 ? y.squeeze(0) : y).to(x.dtype());
 }
 
-Tensor unpool_max(const Pooling& p, const Shape& input, const Tensor& dy_, const Tensor& indices) {
-  const Tensor dy = dy_.contiguous();
-  Tensor dx = empty(input, dy.options());
-  if (!dx.is_meta() && dx.numel() > 0)
-    kernel_table(dy.device().type, "max_pool2d")
-        .conv.max_pool2d_backward(current_stream(dy.device()), dy.dtype(), p.shape, dy.data(), indices.data<int64_t>(),
-                                  dx.data());
-  return record(
-      "max_pool2d_backward", {dy}, dx,
-      [indices, output = dy.shape()](Node&, const Gradients& g) -> Gradients { return {pick(g[0], indices, output)}; });
+void check_1d(const char* op, const Tensor& x, const Tensor& weight) {
+  WEFT_CHECK(x.dim() == 2 || x.dim() == 3, op, "expected [N, C, L] or [C, L], got {}", describe(x));
+  WEFT_CHECK(weight.dim() == 3, op, "expected a weight of three dimensions, got {}", describe(weight));
 }
 
-Tensor pool_mean(const Pooling& p, const Tensor& x);
-
-Tensor unpool_mean(const Pooling& p, const Shape& input, const Tensor& dy_) {
-  const Tensor dy = dy_.contiguous();
-  Tensor dx = empty(input, dy.options());
-  if (!dx.is_meta() && dx.numel() > 0)
-    kernel_table(dy.device().type, "avg_pool2d")
-        .conv.avg_pool2d_backward(current_stream(dy.device()), dy.dtype(), p.shape, dy.data(), dx.data());
-  return record("avg_pool2d_backward", {dy}, dx,
-                [p](Node&, const Gradients& g) -> Gradients { return {pool_mean(p, g[0])}; });
+Tensor conv_of(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+               const Conv2dOptions& options) {
+  return on_images(op, x, weight, bias, [&](const Tensor& image, const Tensor& w, const Tensor& b) {
+    return convolve_images(op, image, w, b, options);
+  });
 }
-
-Tensor pool_mean(const Pooling& p, const Tensor& x_) {
-  const Tensor x = x_.contiguous();
-  Tensor y = empty(p.output, x.options());
-  if (!y.is_meta() && y.numel() > 0)
-    kernel_table(x.device().type, "avg_pool2d")
-        .conv.avg_pool2d_forward(current_stream(x.device()), x.dtype(), p.shape, x.data(), y.data());
-  return record("avg_pool2d", {x}, y, [p, input = x.shape()](Node&, const Gradients& dy) -> Gradients {
-    return {unpool_mean(p, input, dy[0])};
+Tensor conv_transpose_of(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                         const ConvTranspose2dOptions& options) {
+  return on_images(op, x, weight, bias, [&](const Tensor& image, const Tensor& w, const Tensor& b) {
+    return transpose_images(op, image, w, b, options);
   });
 }
 
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dOptions options) {
-  constexpr const char* op = "conv2d";
-  if (const DType compute = detail::compute_dtype_of(x, op); compute != x.dtype())
-    return conv2d(x.to(compute), weight.to(compute), bias.defined() ? bias.to(compute) : bias, options).to(x.dtype());
-  return like_input(
-      batched(op, x,
-              [&](const Tensor& image) {
-                detail::check_same_kind(op, x, weight);
-                WEFT_CHECK(options.groups > 0 && weight.dim() == 4 && weight.size(0) % options.groups == 0 &&
-                               image.size(1) == weight.size(1) * options.groups,
-                           op, "input {} does not fit weight {} in {} groups: expected {} input channels", describe(x),
-                           describe(weight), options.groups, weight.dim() == 4 ? weight.size(1) * options.groups : 0);
-                WEFT_CHECK(!bias.defined() || bias.shape() == Shape({weight.size(0)}), op,
-                           "expected a bias of shape [{}], got {}", weight.size(0), describe(bias));
-                for (size_t i : {0u, 1u}) {
-                  const auto d = static_cast<int64_t>(i) + 2;
-                  WEFT_CHECK(options.stride[i] > 0 && options.padding[i] >= 0 && options.dilation[i] > 0, op,
-                             "expected positive strides and dilations and no negative padding; got {}, {}, {}",
-                             options.stride[i], options.dilation[i], options.padding[i]);
-                  WEFT_CHECK(image.size(d) + 2 * options.padding[i] >= options.dilation[i] * (weight.size(d) - 1) + 1,
-                             op, "the kernel {} is larger than the padded input {}", describe(weight), describe(x));
-                }
-                Convolution c{.shape = shape_of(image.shape(), weight.shape(), options),
-                              .input = image.shape(),
-                              .weight = weight.shape(),
-                              .output = {}};
-                c.output = {image.size(0), weight.size(0), c.shape.out_height(), c.shape.out_width()};
-                return convolve(c, image, weight, bias);
-              }),
-      x);
+  return conv_of("conv2d", x, weight, bias, options);
 }
 
-std::pair<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x_, Pool2dOptions options) {
-  constexpr const char* op = "max_pool2d";
-  if (const DType compute = detail::compute_dtype_of(x_, op); compute != x_.dtype()) {
-    auto [y, indices] = max_pool2d_with_indices(x_.to(compute), options);
-    return {y.to(x_.dtype()), indices};
-  }
-  auto [y, indices] = batched(op, x_, [&](const Tensor& image) {
-    const Tensor x = image.contiguous();
-    const Pooling p = pooling_of(op, x, options);
-    Tensor y = empty(p.output, x.options());
-    Tensor indices = empty(p.output, {.dtype = DType::i64, .device = x.device()});
-    if (!y.is_meta() && y.numel() > 0)
-      kernel_table(x.device().type, op)
-          .conv.max_pool2d_forward(current_stream(x.device()), x.dtype(), p.shape, x.data(), y.data(),
-                                   indices.data<int64_t>());
-    y = record(op, {x}, y, [p, indices, input = x.shape()](Node&, const Gradients& dy) -> Gradients {
-      return {unpool_max(p, input, dy[0], indices)};
-    });
-    return std::pair(y, indices);
-  });
-  return {like_input(y, x_), like_input(indices, x_)};
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv1dOptions o) {
+  constexpr const char* op = "conv1d";
+  check_1d(op, x, weight);
+  // Images of height 1.
+  return conv_of(op, x.unsqueeze(-2), weight.unsqueeze(-2), bias,
+                 {.stride = {1, o.stride},
+                  .padding = {0, o.padding},
+                  .dilation = {1, o.dilation},
+                  .groups = o.groups,
+                  .same_padding = o.same_padding})
+      .squeeze(-2);
 }
 
-Tensor max_pool2d(const Tensor& x, Pool2dOptions options) { return max_pool2d_with_indices(x, options).first; }
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, ConvTranspose2dOptions options) {
+  return conv_transpose_of("conv_transpose2d", x, weight, bias, options);
+}
 
-Tensor avg_pool2d(const Tensor& x, Pool2dOptions options) {
-  constexpr const char* op = "avg_pool2d";
-  if (const DType compute = detail::compute_dtype_of(x, op); compute != x.dtype())
-    return avg_pool2d(x.to(compute), options).to(x.dtype());
-  WEFT_CHECK(options.dilation[0] == 1 && options.dilation[1] == 1, op, "average pooling has no dilation");
-  return like_input(
-      batched(op, x, [&](const Tensor& image) { return pool_mean(pooling_of(op, image, options), image); }), x);
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias, ConvTranspose1dOptions o) {
+  constexpr const char* op = "conv_transpose1d";
+  check_1d(op, x, weight);
+  return conv_transpose_of(op, x.unsqueeze(-2), weight.unsqueeze(-2), bias,
+                           {.stride = {1, o.stride},
+                            .padding = {0, o.padding},
+                            .output_padding = {0, o.output_padding},
+                            .dilation = {1, o.dilation},
+                            .groups = o.groups})
+      .squeeze(-2);
 }
 
 }  // namespace weft

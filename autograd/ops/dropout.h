@@ -10,5 +10,12 @@ namespace weft {
 Tensor dropout(const Tensor& x, double p, bool training = true);
 // x · mask / (1 - p) with a given mask of the same shape.
 Tensor dropout_with_mask(const Tensor& x, const Tensor& mask, double p);
+// Whole channels are zeroed or kept: x [N, C, L] or [C, L], and [N, C, H, W] or [C, H, W] (Tompson et al. 2015,
+// arXiv:1411.4280). The mask has an element a channel.
+Tensor dropout1d(const Tensor& x, double p, bool training = true);
+Tensor dropout2d(const Tensor& x, double p, bool training = true);
+// For networks of selu: what is dropped becomes selu's limit -1.7581 instead of 0, and the result is scaled and shifted
+// so that mean 0 and variance 1 are kept (Klambauer et al. 2017, arXiv:1706.02515).
+Tensor alpha_dropout(const Tensor& x, double p, bool training = true);
 
 }  // namespace weft

@@ -80,7 +80,7 @@ struct BatchNormBackward {
   }
 };
 
-constexpr int64_t kBatchNormColumns = 64;  // channels a tile where a channel is a column of a matrix (inner = 1)
+constexpr int64_t kBatchNormColumns = 256;  // channels a tile at most, where a channel is a column (inner = 1)
 
 }  // namespace weft::cpu
 #endif
@@ -297,9 +297,11 @@ void backward_channels(const BatchNormBackward<double>& p, int64_t begin, int64_
   }
 }
 
-// About 16 thousand elements, or a strip of columns.
+// About 16 thousand elements, or a strip of columns: wide, for a row of it is what comes from memory in one piece, but
+// four at least where there are as many as 256 columns.
 int64_t channels_per_tile(const BatchNormShape& s) {
-  return s.inner == 1 ? kBatchNormColumns : std::max<int64_t>(1, 16384 / std::max<int64_t>(1, s.count()));
+  if (s.inner == 1) return std::clamp<int64_t>((s.channels / 4 + 63) / 64 * 64, 64, kBatchNormColumns);
+  return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, s.count()));
 }
 
 template <class T>

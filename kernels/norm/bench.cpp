@@ -1,8 +1,9 @@
-// Layer norm and RMS norm: rows, columns. Bytes count every large operand once.
+// Layer norm and RMS norm: rows, columns. Batch norm: outer, channels, inner. Bytes count every large operand once.
 #include <benchmark/benchmark.h>
 
 #include <vector>
 
+#include "kernels/norm/batch_norm.h"
 #include "kernels/norm/norm.h"
 
 namespace weft {
@@ -76,6 +77,54 @@ BENCHMARK(layer_norm_forward)->Apply(sizes);
 BENCHMARK(layer_norm_backward)->Apply(sizes);
 BENCHMARK(rms_norm_forward)->Apply(sizes);
 BENCHMARK(rms_norm_backward)->Apply(sizes);
+
+struct Images {
+  BatchNormShape shape;
+  std::vector<float> x, y, dy, dx, weight, bias, dweight, dbias, mean, rstd, running_mean, running_var;
+  explicit Images(const benchmark::State& state)
+      : shape{state.range(0), state.range(1), state.range(2)},
+        x(static_cast<size_t>(shape.count() * shape.channels)),
+        y(x),
+        dy(x),
+        dx(x),
+        weight(static_cast<size_t>(shape.channels), 1.5f),
+        bias(weight),
+        dweight(weight),
+        dbias(weight),
+        mean(weight),
+        rstd(weight),
+        running_mean(weight),
+        running_var(weight) {
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1000) / 100;
+    for (size_t i = 0; i < x.size(); ++i) dy[i] = static_cast<float>(i * 104729 % 1000) / 100;
+  }
+  void forward() {
+    cpu::batch_norm_kernels.forward({}, f32, shape, x.data(), weight.data(), bias.data(), y.data(), mean.data(),
+                                    rstd.data(), running_mean.data(), running_var.data(), 0.1, 1e-5);
+  }
+};
+
+void batch_norm_forward(benchmark::State& state) {
+  Images b(state);
+  for (auto _ : state) b.forward();
+  state.SetBytesProcessed(state.iterations() * 2 * static_cast<int64_t>(b.x.size()) * 4);
+}
+
+void batch_norm_backward(benchmark::State& state) {
+  Images b(state);
+  b.forward();
+  for (auto _ : state)
+    cpu::batch_norm_kernels.backward({}, f32, b.shape, b.dy.data(), b.x.data(), b.mean.data(), b.rstd.data(),
+                                     b.weight.data(), true, b.dx.data(), b.dweight.data(), b.dbias.data());
+  state.SetBytesProcessed(state.iterations() * 3 * static_cast<int64_t>(b.x.size()) * 4);
+}
+
+void image_sizes(benchmark::internal::Benchmark* bench) {
+  bench->Args({32, 64, 56 * 56})->Args({32, 512, 7 * 7})->Args({4096, 1024, 1});
+  bench->Unit(benchmark::kMicrosecond)->UseRealTime();
+}
+BENCHMARK(batch_norm_forward)->Apply(image_sizes);
+BENCHMARK(batch_norm_backward)->Apply(image_sizes);
 
 }  // namespace
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Rows of what layers are made of: products, convolution and pooling, softmax, norms, losses, embedding, attention,
+// Rows of what layers are made of: products, softmax, norms, losses, embedding, attention,
 // dropout.
 #include "tests/autograd/op_cases.h"
 
@@ -7,7 +7,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const char* const kProducts = "where a zero meets an infinity depends on how a library cuts a product into tiles";
-const char* const kEdges = "what an infinity touches depends on the algorithm of a convolution";
 
 // Dropout with the same draws in every call.
 template <class F>
@@ -55,47 +54,6 @@ void add_products(std::vector<OpCase>& cases) {
       [](In in) { return addmm(in[0], in[1], in[2], 0); });
   add("outer", {"outer"}, {real({3}), real({4})}, [](In in) { return outer(in[0], in[1]); }, {{{0}, {4}}});
   add("dot", {"dot"}, {real({6}), real({6})}, [](In in) { return dot(in[0], in[1]); }, {{{0}, {0}}});
-}
-
-void add_images(std::vector<OpCase>& cases) {
-  const auto add = [&](std::string name, std::vector<std::string> covers, std::vector<OpInput> inputs, OpCall call,
-                       std::vector<std::vector<Shape>> also = {}) {
-    cases.push_back({.name = std::move(name),
-                     .covers = std::move(covers),
-                     .inputs = std::move(inputs),
-                     .call = std::move(call),
-                     .also = std::move(also),
-                     .no_special = kEdges,
-                     .tolerance = {1e-4, 1e-4}});
-  };
-  const std::vector<OpInput> conv = {real({2, 2, 5, 6}), real({3, 2, 3, 2}), real({3})};
-  add("conv2d", {"conv2d"}, conv, [](In in) { return conv2d(in[0], in[1], in[2]); },
-      {{{2, 5, 6}, {3, 2, 3, 2}, {3}}, {{0, 2, 5, 6}, {3, 2, 3, 2}, {3}}, {{3, 8, 15, 16}, {16, 8, 3, 3}, {16}}});
-  add("conv2d_spread", {"conv2d"}, conv, [](In in) {
-    return conv2d(in[0], in[1], in[2], {.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}});
-  });
-  add("conv2d_grouped", {"conv2d"}, {real({1, 4, 4, 4}), real({6, 2, 2, 2})}, [](In in) {
-    return conv2d(in[0], in[1], {}, {.padding = {1, 0}, .groups = 2});
-  });
-  add("max_pool2d", {"max_pool2d", "max_pool2d_with_indices"}, {distinct({2, 2, 5, 6})},
-      [](In in) {
-        std::vector<Tensor> all =
-            listed(max_pool2d_with_indices(in[0], {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}}));
-        all.push_back(max_pool2d(in[0]));
-        return all;
-      },
-      {{{2, 5, 6}}, {{0, 2, 5, 6}}, {{3, 4, 20, 21}}});
-  cases.back().no_special.clear();
-  add("max_pool2d_dilated", {"max_pool2d"}, {distinct({1, 2, 6, 7})}, [](In in) {
-    return max_pool2d(in[0], {.kernel = {2, 2}, .stride = {1, 2}, .dilation = {2, 3}, .ceil_mode = true});
-  });
-  add("avg_pool2d", {"avg_pool2d"}, {real({2, 2, 5, 6})},
-      [](In in) {
-        return std::vector<Tensor>{
-            avg_pool2d(in[0], {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 1}, .ceil_mode = true}),
-            avg_pool2d(in[0], {.kernel = {2, 2}, .padding = {1, 1}, .count_include_pad = false})};
-      },
-      {{{2, 5, 6}}, {{0, 2, 5, 6}}, {{3, 4, 20, 21}}});
 }
 
 void add_norms(std::vector<OpCase>& cases) {
@@ -276,7 +234,6 @@ void add_attention(std::vector<OpCase>& cases) {
 std::vector<OpCase> layer_cases() {
   std::vector<OpCase> cases;
   add_products(cases);
-  add_images(cases);
   add_norms(cases);
   add_channel_norms(cases);
   add_running_statistics(cases);
@@ -296,6 +253,20 @@ std::vector<OpCase> layer_cases() {
                    .inputs = {real({6, 7})},
                    .call = with_fixed_draws([](In in) {
                      return std::vector<Tensor>{dropout(in[0], 0.3), dropout(in[0], 1), dropout(in[0], 0.5, false)};
+                   }),
+                   .also = {{{0}}, {{}}, {{130, 33}}}});
+  cases.push_back({.name = "channel_dropout",
+                   .covers = {"dropout1d", "dropout2d"},
+                   .inputs = {real({3, 4, 2}), real({3, 4, 2, 2})},
+                   .call = with_fixed_draws([](In in) {
+                     return std::vector<Tensor>{dropout1d(in[0], 0.3), dropout2d(in[0], 0.5), dropout2d(in[1], 0.4),
+                                                dropout1d(in[0], 0.5, false)};
+                   })});
+  cases.push_back({.name = "alpha_dropout",
+                   .inputs = {real({6, 7})},
+                   .call = with_fixed_draws([](In in) {
+                     return std::vector<Tensor>{alpha_dropout(in[0], 0.3), alpha_dropout(in[0], 1),
+                                                alpha_dropout(in[0], 0.5, false)};
                    }),
                    .also = {{{0}}, {{}}, {{130, 33}}}});
   cases.push_back({.name = "dropout_with_mask", .inputs = {real({4, 5}), flags({4, 5})}, .call = [](In in) {

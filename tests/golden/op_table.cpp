@@ -1,4 +1,5 @@
 // Every op by its name in the golden files, called through the public API with torch's parameters translated.
+#include <array>
 #include <limits>
 
 #include "tests/golden/case.h"
@@ -87,30 +88,123 @@ Tensors cross_entropy_of(Arguments a) {
   if (a.params.flag("weight")) options.weight = a.in.at(2);
   return {cross_entropy(a.in.at(0), a.in.at(1), options)};
 }
-Tensors conv2d_of(Arguments a) {
-  if (a.params.get("padding").is_string()) throw Skip{fmt::format("conv2d with padding {}", a.params.text("padding"))};
-  return {conv2d(a.in.at(0), a.in.at(1), a.in.size() > 2 ? a.in[2] : Tensor(),
-                 {.stride = a.params.pair("stride"),
-                  .padding = a.params.pair("padding"),
-                  .dilation = a.params.pair("dilation"),
-                  .groups = a.params.integer("groups")})};
+// --- convolution and pooling: a parameter is one number for all dimensions, or a list ---------------------------------
+
+std::array<int64_t, 2> pair_of(const Params& params, const std::string& name, int64_t otherwise) {
+  const Shape values = params.list(name);
+  if (values.empty()) return {otherwise, otherwise};
+  return {values[0], values[values.size() > 1 ? 1 : 0]};
 }
-Pool2dOptions pool_options(const Params& params) {
-  return {.kernel = params.pair("kernel_size"),
-          .stride = params.pair("stride"),
-          .padding = params.pair("padding"),
-          .ceil_mode = params.flag("ceil_mode")};
+int64_t single_of(const Params& params, const std::string& name, int64_t otherwise) {
+  const Shape values = params.list(name);
+  return values.empty() ? otherwise : values[0];
+}
+Tensor input_or_none(Arguments a, size_t i) { return i < a.in.size() ? a.in[i] : Tensor(); }
+bool says(const Params& params, const std::string& name, const std::string& text) {
+  return params.has(name) && params.get(name).is_string() && params.text(name) == text;
+}
+int64_t groups_of(Arguments a) { return a.params.has("groups") ? a.params.integer("groups") : 1; }
+
+Tensors conv2d_of(Arguments a) {
+  Conv2dOptions options{.stride = pair_of(a.params, "stride", 1),
+                        .padding = {0, 0},
+                        .dilation = pair_of(a.params, "dilation", 1),
+                        .groups = groups_of(a)};
+  options.same_padding = says(a.params, "padding", "same");
+  if (!options.same_padding && !says(a.params, "padding", "valid")) options.padding = pair_of(a.params, "padding", 0);
+  return {conv2d(a.in.at(0), a.in.at(1), input_or_none(a, 2), options)};
+}
+Tensors conv1d_of(Arguments a) {
+  Conv1dOptions options{.stride = single_of(a.params, "stride", 1),
+                        .padding = 0,
+                        .dilation = single_of(a.params, "dilation", 1),
+                        .groups = groups_of(a)};
+  options.same_padding = says(a.params, "padding", "same");
+  if (!options.same_padding && !says(a.params, "padding", "valid")) options.padding = single_of(a.params, "padding", 0);
+  return {conv1d(a.in.at(0), a.in.at(1), input_or_none(a, 2), options)};
+}
+Tensors conv_transpose2d_of(Arguments a) {
+  return {conv_transpose2d(a.in.at(0), a.in.at(1), input_or_none(a, 2),
+                           {.stride = pair_of(a.params, "stride", 1),
+                            .padding = pair_of(a.params, "padding", 0),
+                            .output_padding = pair_of(a.params, "output_padding", 0),
+                            .dilation = pair_of(a.params, "dilation", 1),
+                            .groups = groups_of(a)})};
+}
+Tensors conv_transpose1d_of(Arguments a) {
+  return {conv_transpose1d(a.in.at(0), a.in.at(1), input_or_none(a, 2),
+                           {.stride = single_of(a.params, "stride", 1),
+                            .padding = single_of(a.params, "padding", 0),
+                            .output_padding = single_of(a.params, "output_padding", 0),
+                            .dilation = single_of(a.params, "dilation", 1),
+                            .groups = groups_of(a)})};
+}
+
+Pool2dOptions pool2d_options(const Params& params, bool max) {
+  Pool2dOptions options{.kernel = pair_of(params, "kernel_size", 0),
+                        .stride = pair_of(params, "stride", 0),
+                        .padding = pair_of(params, "padding", 0),
+                        .ceil_mode = params.flag("ceil_mode")};
+  if (max) {
+    options.dilation = pair_of(params, "dilation", 1);
+  } else {
+    options.count_include_pad = params.flag("count_include_pad", true);
+    if (params.has("divisor_override")) options.divisor_override = params.integer("divisor_override");
+  }
+  return options;
+}
+Pool1dOptions pool1d_options(const Params& params, bool max) {
+  Pool1dOptions options{.kernel = single_of(params, "kernel_size", 0),
+                        .stride = single_of(params, "stride", 0),
+                        .padding = single_of(params, "padding", 0),
+                        .ceil_mode = params.flag("ceil_mode")};
+  if (max)
+    options.dilation = single_of(params, "dilation", 1);
+  else
+    options.count_include_pad = params.flag("count_include_pad", true);
+  return options;
+}
+Tensors with_indices(Arguments a, const std::pair<Tensor, Tensor>& pooled) {
+  if (a.params.flag("return_indices")) return {pooled.first, pooled.second};
+  return {pooled.first};
 }
 Tensors max_pool2d_of(Arguments a) {
-  Pool2dOptions options = pool_options(a.params);
-  options.dilation = a.params.pair("dilation");
-  return {max_pool2d(a.in.at(0), options)};
+  return with_indices(a, max_pool2d_with_indices(a.in.at(0), pool2d_options(a.params, true)));
 }
-Tensors avg_pool2d_of(Arguments a) {
-  Pool2dOptions options = pool_options(a.params);
-  options.count_include_pad = a.params.flag("count_include_pad", true);
-  return {avg_pool2d(a.in.at(0), options)};
+Tensors max_pool1d_of(Arguments a) {
+  return with_indices(a, max_pool1d_with_indices(a.in.at(0), pool1d_options(a.params, true)));
 }
+// null is the input's size.
+std::array<int64_t, 2> output_size_of(const Params& params) {
+  const Tree& size = params.get("output_size");
+  if (size.is_int()) return {size.as_int(), size.as_int()};
+  const auto one = [&](int64_t i) { return size[i].is_null() ? -1 : size[i].as_int(); };
+  return {one(0), one(size.size() > 1 ? 1 : 0)};
+}
+
+Tensors interpolate_of(Arguments a) {
+  if (a.params.flag("antialias")) throw Skip{"interpolate with antialias"};
+  InterpolateOptions options;
+  options.size = a.params.list("size");
+  if (a.params.has("scale_factor")) {
+    const Tree& factor = a.params.get("scale_factor");
+    if (factor.is_list())
+      for (const Tree& value : factor.as_list()) options.scale_factor.push_back(golden_number(value));
+    else
+      options.scale_factor = {golden_number(factor)};
+  }
+  if (a.params.has("mode")) options.mode = a.params.text("mode");
+  options.align_corners = a.params.flag("align_corners");
+  options.recompute_scale_factor = a.params.flag("recompute_scale_factor");
+  return {interpolate(a.in.at(0), options)};
+}
+FoldOptions fold_options(const Params& params) {
+  return {.kernel = pair_of(params, "kernel_size", 1),
+          .stride = pair_of(params, "stride", 1),
+          .padding = pair_of(params, "padding", 0),
+          .dilation = pair_of(params, "dilation", 1)};
+}
+
 Tensors embedding_of(Arguments a) {
   const Tensor& weight = a.in.at(1);
   int64_t padding = -1;  // none
@@ -133,7 +227,7 @@ Tensors rms_norm_of(Arguments a) {
 }
 // x, running_mean, running_var, weight, bias, the latter ones as far as given.
 Tensors batch_norm_of(Arguments a) {
-  const auto input = [&](size_t i) { return i < a.in.size() ? a.in[i] : Tensor(); };
+  const auto input = [&](size_t i) { return input_or_none(a, i); };
   const bool affine = a.params.flag("affine", a.in.size() > 3);
   const Tensor y = batch_norm(input(0), input(1), input(2), affine ? input(3) : Tensor(), affine ? input(4) : Tensor(),
                               a.params.flag("training"), a.params.real("momentum", 0.1), a.params.real("eps", 1e-5));
@@ -145,7 +239,7 @@ Tensors group_norm_of(Arguments a) {
                      a.in.size() > 2 ? a.in[2] : Tensor(), a.params.real("eps", 1e-5))};
 }
 Tensors instance_norm_of(Arguments a) {
-  const auto input = [&](size_t i) { return i < a.in.size() ? a.in[i] : Tensor(); };
+  const auto input = [&](size_t i) { return input_or_none(a, i); };
   return {instance_norm(input(0), input(1), input(2), input(3), input(4), a.params.flag("use_input_stats", true),
                         a.params.real("momentum", 0.1), a.params.real("eps", 1e-5))};
 }
@@ -210,7 +304,17 @@ const std::vector<std::pair<std::string_view, OpFunction>>& op_table() {
       {"instance_norm", instance_norm_of}, {"embedding", embedding_of},
       {"dropout", [](Arguments a) { return Tensors{dropout(a.in.at(0), a.params.real("p"), a.params.flag("training", true))}; }},
       {"dropout_mask", [](Arguments a) { return Tensors{dropout_with_mask(a.in.at(0), a.in.at(1), a.params.real("p"))}; }},
-      {"conv2d", conv2d_of}, {"max_pool2d", max_pool2d_of}, {"avg_pool2d", avg_pool2d_of}, {"sdpa", attention_of},
+      {"conv2d", conv2d_of}, {"conv1d", conv1d_of}, {"conv_transpose2d", conv_transpose2d_of},
+      {"conv_transpose1d", conv_transpose1d_of}, {"max_pool2d", max_pool2d_of}, {"max_pool1d", max_pool1d_of},
+      {"avg_pool2d", [](Arguments a) { return Tensors{avg_pool2d(a.in.at(0), pool2d_options(a.params, false))}; }},
+      {"avg_pool1d", [](Arguments a) { return Tensors{avg_pool1d(a.in.at(0), pool1d_options(a.params, false))}; }},
+      {"adaptive_avg_pool2d", [](Arguments a) { return Tensors{adaptive_avg_pool2d(a.in.at(0), output_size_of(a.params))}; }},
+      {"adaptive_avg_pool1d", [](Arguments a) { return Tensors{adaptive_avg_pool1d(a.in.at(0), output_size_of(a.params)[0])}; }},
+      {"adaptive_max_pool2d", [](Arguments a) { return with_indices(a, adaptive_max_pool2d_with_indices(a.in.at(0), output_size_of(a.params))); }},
+      {"interpolate", interpolate_of},
+      {"im2col", [](Arguments a) { return Tensors{im2col(a.in.at(0), fold_options(a.params))}; }},
+      {"col2im", [](Arguments a) { return Tensors{col2im(a.in.at(0), output_size_of(a.params), fold_options(a.params))}; }},
+      {"sdpa", attention_of},
       // by index
       {"gather", [](Arguments a) { return Tensors{gather(a.in.at(0), a.params.integer("dim"), a.in.at(1))}; }},
       {"scatter", [](Arguments a) { return Tensors{scatter(a.in.at(0), a.params.integer("dim"), a.in.at(1), a.in.at(2))}; }},
