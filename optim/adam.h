@@ -1,10 +1,9 @@
 // Adam (Kingma & Ba 2015, arXiv:1412.6980), AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) and their AMSGrad
-// variants, in PyTorch's form. One fused launch updates all parameters of a group.
+// variants, in PyTorch's form.
 #pragma once
 #include <tuple>
 
-#include "kernels/optimizer/optimizer.h"
-#include "optim/grouped.h"
+#include "optim/fused.h"
 
 namespace weft::optim {
 
@@ -30,11 +29,11 @@ struct AdamOptions {
   bool amsgrad = false;
   bool maximize = false;
   static constexpr auto fields() {
-    return std::make_tuple(std::make_pair("lr", &AdamOptions::lr), std::make_pair("beta1", &AdamOptions::beta1),
-                           std::make_pair("beta2", &AdamOptions::beta2), std::make_pair("eps", &AdamOptions::eps),
-                           std::make_pair("weight_decay", &AdamOptions::weight_decay),
-                           std::make_pair("amsgrad", &AdamOptions::amsgrad),
-                           std::make_pair("maximize", &AdamOptions::maximize));
+    using O = AdamOptions;
+    return std::make_tuple(std::make_pair("lr", &O::lr), std::make_pair("beta1", &O::beta1),
+                           std::make_pair("beta2", &O::beta2), std::make_pair("eps", &O::eps),
+                           std::make_pair("weight_decay", &O::weight_decay), std::make_pair("amsgrad", &O::amsgrad),
+                           std::make_pair("maximize", &O::maximize));
   }
 };
 // Decoupled: the parameter first shrinks by lr · weight_decay.
@@ -47,35 +46,28 @@ struct AdamWOptions {
   bool amsgrad = false;
   bool maximize = false;
   static constexpr auto fields() {
-    return std::make_tuple(std::make_pair("lr", &AdamWOptions::lr), std::make_pair("beta1", &AdamWOptions::beta1),
-                           std::make_pair("beta2", &AdamWOptions::beta2), std::make_pair("eps", &AdamWOptions::eps),
-                           std::make_pair("weight_decay", &AdamWOptions::weight_decay),
-                           std::make_pair("amsgrad", &AdamWOptions::amsgrad),
-                           std::make_pair("maximize", &AdamWOptions::maximize));
+    using O = AdamWOptions;
+    return std::make_tuple(std::make_pair("lr", &O::lr), std::make_pair("beta1", &O::beta1),
+                           std::make_pair("beta2", &O::beta2), std::make_pair("eps", &O::eps),
+                           std::make_pair("weight_decay", &O::weight_decay), std::make_pair("amsgrad", &O::amsgrad),
+                           std::make_pair("maximize", &O::maximize));
   }
 };
 
 template <class Options_, bool decoupled>
-class AdamFamily : public GroupedOptimizer<Options_, AdamState> {
-  using Base = GroupedOptimizer<Options_, AdamState>;
-
- public:
+struct AdamTraits {
   using Options = Options_;
-  using Group = typename Base::Group;
-  AdamFamily(NamedParameters parameters, Options options = {})
-      : AdamFamily(std::vector<Group>{{std::move(parameters), options}}) {}
-  AdamFamily(const std::vector<Tensor>& parameters, Options options = {})
-      : AdamFamily(with_positions(parameters), options) {}
-  explicit AdamFamily(std::vector<Group> groups);
-  void step() override;
-
- private:
-  LaunchLists<AdamSlice> slices_;  // kept from step to step
+  using State = AdamState;
+  static void check(const Options& o);
+  static OptimizerRule rule(const Options& o);
+  static void prepare(const Options& o, const Tensor& parameter, State& state, OptimizerSlice& slice);
 };
 
-using Adam = AdamFamily<AdamOptions, false>;
-using AdamW = AdamFamily<AdamWOptions, true>;
-extern template class AdamFamily<AdamOptions, false>;
-extern template class AdamFamily<AdamWOptions, true>;
+using Adam = FusedOptimizer<AdamTraits<AdamOptions, false>>;
+using AdamW = FusedOptimizer<AdamTraits<AdamWOptions, true>>;
+extern template struct AdamTraits<AdamOptions, false>;
+extern template struct AdamTraits<AdamWOptions, true>;
+extern template class FusedOptimizer<AdamTraits<AdamOptions, false>>;
+extern template class FusedOptimizer<AdamTraits<AdamWOptions, true>>;
 
 }  // namespace weft::optim

@@ -5,8 +5,28 @@
 #include "autograd/ops/ops.h"
 #include "kernels/table.h"
 #include "optim/grouped.h"
+#include "optim/launch_lists.h"
 
 namespace weft::optim {
+
+double detail::combine_parts(std::vector<Tensor> parts, bool largest) {
+  double total = 0;
+  const auto combine = [&](double part) {
+    if (largest)
+      total = part > total || std::isnan(part) ? part : total;
+    else
+      total += part;
+  };
+  while (!parts.empty()) {
+    const Device device = parts.front().device();
+    std::vector<Tensor> here, elsewhere;
+    for (Tensor& part : parts) (part.device() == device ? here : elsewhere).push_back(std::move(part));
+    for (const double part : (here.size() == 1 ? here[0] : cat(here, 0)).to_vector()) combine(part);
+    parts = std::move(elsewhere);
+  }
+  return total;
+}
+
 namespace {
 
 std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters) {
@@ -16,32 +36,10 @@ std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters) {
   return gradients;
 }
 
-bool fits_kernel(const Tensor& gradient) { return gradient.is_contiguous() && has_optimizer_kernel(gradient); }
-
-double squares(const std::vector<Tensor>& gradients) {
-  double total = 0;
-  LaunchLists<ConstSlice> lists;
-  for (const Tensor& g : gradients) {
-    if (fits_kernel(g))
-      lists.like(g).push_back({g.data(), g.numel()});
-    else
-      total += sum(square(g.to(DType::f64))).item();
-  }
-  lists.for_each([&](DType dtype, Device device, const std::vector<ConstSlice>& slices) {
-    const Tensor part =
-        zeros({}, {.dtype = DType::f64, .device = device});  // the kernel writes where the gradients are
-    kernel_table(device.type, "clip_grad_norm_")
-        .optimizer.sum_of_squares(current_stream(device), dtype, slices.data(), static_cast<int64_t>(slices.size()),
-                                  part.data<double>());
-    total += part.item();
-  });
-  return total;
-}
-
 void scale(const std::vector<Tensor>& gradients, double factor) {
   LaunchLists<MutableSlice> lists;
   for (const Tensor& g : gradients) {
-    if (!fits_kernel(g)) {
+    if (!g.is_contiguous()) {
       g.mul_(factor);
       continue;
     }
@@ -55,20 +53,21 @@ void scale(const std::vector<Tensor>& gradients, double factor) {
 }
 
 double norm_of(const std::vector<Tensor>& gradients, double p) {
-  if (p == 2) return std::sqrt(squares(gradients));
-  double total = 0;
-  const bool largest = std::isinf(p) && p > 0;
+  LaunchLists<ConstSlice> lists;
+  std::vector<Tensor> dense;  // alive until the launch
   for (const Tensor& g : gradients) {
-    if (g.numel() == 0) continue;
-    const double part = norm(g.to(DType::f64), p).item();
-    if (largest)
-      total = part > total || std::isnan(part) ? part : total;
-    else if (p == 0)
-      total += part;
-    else
-      total += std::pow(part, p);
+    dense.push_back(g.contiguous());
+    lists.like(g).push_back({dense.back().data(), g.numel()});
   }
-  return largest || p == 0 ? total : std::pow(total, 1 / p);
+  std::vector<Tensor> parts;
+  lists.for_each([&](DType dtype, Device device, const std::vector<ConstSlice>& slices) {
+    parts.push_back(empty({1}, {.dtype = DType::f64, .device = device}));  // the kernel writes where the gradients are
+    kernel_table(device.type, "grad_norm")
+        .optimizer.power_sum(current_stream(device), dtype, p, slices.data(), static_cast<int64_t>(slices.size()),
+                             parts.back().data<double>());
+  });
+  const double total = detail::combine_parts(std::move(parts), std::isinf(p));
+  return std::isinf(p) || p == 0 ? total : std::pow(total, 1 / p);
 }
 
 }  // namespace
@@ -82,6 +81,8 @@ double grad_norm(const std::vector<Tensor>& parameters, double norm_type) {
 double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, ClipOptions options) {
   NoGrad guard;
   WEFT_CHECK(max_norm >= 0, "clip_grad_norm_", "expected max_norm >= 0, got {}", max_norm);
+  WEFT_CHECK(options.norm_type >= 0, "clip_grad_norm_", "expected a norm type of at least 0, got {}",
+             options.norm_type);
   const std::vector<Tensor> gradients = gradients_of(parameters);
   const double norm = norm_of(gradients, options.norm_type);
   WEFT_CHECK(!options.error_if_nonfinite || std::isfinite(norm), "clip_grad_norm_",

@@ -1,6 +1,19 @@
-// All optimizers, schedules and clipping.
+// All optimizers, schedules, clipping, averaging and loss scaling.
 #pragma once
+#include "optim/adafactor.h"
 #include "optim/adam.h"
+#include "optim/adam_variants.h"
+#include "optim/adaptive.h"
+#include "optim/average.h"
 #include "optim/clip.h"
+#include "optim/combined_schedules.h"
+#include "optim/cycle_schedules.h"
+#include "optim/grad_scaler.h"
+#include "optim/lamb.h"
+#include "optim/lion.h"
+#include "optim/lomo.h"
+#include "optim/muon.h"
+#include "optim/plateau.h"
 #include "optim/scheduler.h"
 #include "optim/sgd.h"
+#include "optim/step_schedules.h"

@@ -10,7 +10,7 @@ NamedParameters with_positions(const std::vector<Tensor>& parameters, size_t fir
   return named;
 }
 
-Optimizer::Optimizer(std::vector<NamedParameters> groups) : groups_(std::move(groups)) {
+Optimizer::Optimizer(std::vector<NamedParameters> groups) : groups_(std::move(groups)), initial_lr_(groups_.size()) {
   std::unordered_set<const TensorImpl*> seen;
   std::unordered_set<std::string> names;
   for (const NamedParameters& group : groups_) {

@@ -9,6 +9,7 @@
 // Parameters are those of modules, shared by handle. State is kept by parameter name where names are known
 // (named_parameters()), else by position, so it can be saved and loaded whatever the order of the groups.
 #pragma once
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,7 +28,7 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // Updates every parameter that has a gradient, in place. f32 and f64.
+  // Updates every parameter that has a gradient, in place: f64, f32, bf16 or f16. State of bf16 and f16 is kept in f32.
   virtual void step() = 0;
   // Forgets the gradients: grad() is undefined until the next backward.
   void zero_grad();
@@ -36,6 +37,12 @@ class Optimizer {
   size_t group_count() const { return groups_.size(); }
   virtual double lr(size_t group = 0) const = 0;
   virtual void set_lr(double lr, size_t group = 0) = 0;
+  // The learning rate that the first scheduler found, from which all of them count. None before a scheduler was made.
+  std::optional<double> initial_lr(size_t group = 0) const { return initial_lr_.at(group); }
+  void set_initial_lr(std::optional<double> lr, size_t group = 0) { initial_lr_.at(group) = lr; }
+  // What schedulers cycle besides: beta1, or the momentum of optimizers without it; nothing where there is neither.
+  virtual std::optional<double> momentum(size_t group = 0) const = 0;
+  virtual void set_momentum(double momentum, size_t group = 0) = 0;
 
   // All parameters, group by group.
   std::vector<Tensor> parameters() const;
@@ -57,6 +64,7 @@ class Optimizer {
 
  private:
   std::vector<NamedParameters> groups_;
+  std::vector<std::optional<double>> initial_lr_;  // a group each
 };
 
 }  // namespace weft::optim

@@ -3,8 +3,7 @@
 #pragma once
 #include <tuple>
 
-#include "kernels/optimizer/optimizer.h"
-#include "optim/grouped.h"
+#include "optim/fused.h"
 
 namespace weft::optim {
 
@@ -16,10 +15,10 @@ struct SgdOptions {
   bool nesterov = false;
   bool maximize = false;
   static constexpr auto fields() {
-    return std::make_tuple(
-        std::make_pair("lr", &SgdOptions::lr), std::make_pair("momentum", &SgdOptions::momentum),
-        std::make_pair("dampening", &SgdOptions::dampening), std::make_pair("weight_decay", &SgdOptions::weight_decay),
-        std::make_pair("nesterov", &SgdOptions::nesterov), std::make_pair("maximize", &SgdOptions::maximize));
+    using O = SgdOptions;
+    return std::make_tuple(std::make_pair("lr", &O::lr), std::make_pair("momentum", &O::momentum),
+                           std::make_pair("dampening", &O::dampening), std::make_pair("weight_decay", &O::weight_decay),
+                           std::make_pair("nesterov", &O::nesterov), std::make_pair("maximize", &O::maximize));
   }
 };
 
@@ -31,16 +30,15 @@ struct SgdState {
   }
 };
 
-class SGD : public GroupedOptimizer<SgdOptions, SgdState> {
- public:
-  SGD(NamedParameters parameters, SgdOptions options = {})
-      : SGD(std::vector<Group>{{std::move(parameters), options}}) {}
-  SGD(const std::vector<Tensor>& parameters, SgdOptions options = {}) : SGD(with_positions(parameters), options) {}
-  explicit SGD(std::vector<Group> groups);
-  void step() override;
-
- private:
-  LaunchLists<SgdSlice> slices_;
+struct SgdTraits {
+  using Options = SgdOptions;
+  using State = SgdState;
+  static void check(const Options& o);
+  static OptimizerRule rule(const Options& o);
+  static void prepare(const Options& o, const Tensor& parameter, State& state, OptimizerSlice& slice);
 };
+
+using SGD = FusedOptimizer<SgdTraits>;
+extern template class FusedOptimizer<SgdTraits>;
 
 }  // namespace weft::optim

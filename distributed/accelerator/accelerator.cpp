@@ -86,7 +86,7 @@ PreparedOptimizer Accelerator::prepare_optimizer(optim::Optimizer& optimizer) {
   return PreparedOptimizer(optimizer, state_);
 }
 
-PreparedScheduler Accelerator::prepare_scheduler(optim::LambdaLR& scheduler) {
+PreparedScheduler Accelerator::prepare_scheduler(optim::LRScheduler& scheduler) {
   if (std::find(schedulers_.begin(), schedulers_.end(), &scheduler) == schedulers_.end())
     schedulers_.push_back(&scheduler);
   return PreparedScheduler(scheduler, state_,

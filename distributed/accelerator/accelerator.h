@@ -66,7 +66,7 @@ class Accelerator {
     return module;
   }
   PreparedOptimizer prepare_optimizer(optim::Optimizer& optimizer);
-  PreparedScheduler prepare_scheduler(optim::LambdaLR& scheduler);
+  PreparedScheduler prepare_scheduler(optim::LRScheduler& scheduler);
   data::DataLoader prepare_data_loader(const data::DataLoader& loader);
 
   // --- the loop ---------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class Accelerator {
   template <class M>
   requires(std::is_base_of_v<nn::ModuleBase, M>) M& prepare_one(M& module) { return prepare_model(module); }
   PreparedOptimizer prepare_one(optim::Optimizer& optimizer) { return prepare_optimizer(optimizer); }
-  PreparedScheduler prepare_one(optim::LambdaLR& scheduler) { return prepare_scheduler(scheduler); }
+  PreparedScheduler prepare_one(optim::LRScheduler& scheduler) { return prepare_scheduler(scheduler); }
   data::DataLoader prepare_one(data::DataLoader& loader) { return prepare_data_loader(loader); }
   PreparedOptimizer prepare_one(PreparedOptimizer& optimizer) { return optimizer; }
   PreparedScheduler prepare_one(PreparedScheduler& scheduler) { return scheduler; }
@@ -251,7 +251,7 @@ class Accelerator {
   mutable bool warned_of_scale_ = false;
   std::vector<PreparedModel> models_;
   std::vector<optim::Optimizer*> optimizers_;
-  std::vector<optim::LambdaLR*> schedulers_;
+  std::vector<optim::LRScheduler*> schedulers_;
   std::vector<data::DataLoader> loaders_;
   std::vector<Custom> custom_;
 };

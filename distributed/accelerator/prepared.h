@@ -39,15 +39,15 @@ class PreparedScheduler {
     bool split_batches = false;
     bool step_with_optimizer = true;  // false: a call is one step, whatever happens
   };
-  PreparedScheduler(optim::LambdaLR& scheduler, std::shared_ptr<GradientState> state, Rules rules)
+  PreparedScheduler(optim::LRScheduler& scheduler, std::shared_ptr<GradientState> state, Rules rules)
       : scheduler_(&scheduler), state_(std::move(state)), rules_(rules) {}
   void step();
   std::vector<double> last_lr() const { return scheduler_->last_lr(); }
   int64_t last_epoch() const { return scheduler_->last_epoch(); }
-  optim::LambdaLR& scheduler() const { return *scheduler_; }
+  optim::LRScheduler& scheduler() const { return *scheduler_; }
 
  private:
-  optim::LambdaLR* scheduler_;
+  optim::LRScheduler* scheduler_;
   std::shared_ptr<GradientState> state_;
   Rules rules_;
 };

@@ -42,13 +42,13 @@ struct Buffers {
 
 void adamw(benchmark::State& state) {
   Buffers b(state);
-  std::vector<AdamSlice> slices;
+  std::vector<OptimizerSlice> slices;
   b.each([&](int64_t at, int64_t size) {
-    AdamSlice slice;
+    OptimizerSlice slice;
     slice.param = b.param.data() + at;
     slice.grad = b.grad.data() + at;
-    slice.exp_avg = b.m.data() + at;
-    slice.exp_avg_sq = b.v.data() + at;
+    slice.state[0] = b.m.data() + at;
+    slice.state[1] = b.v.data() + at;
     slice.size = size;
     slices.push_back(slice);
   });
@@ -56,19 +56,20 @@ void adamw(benchmark::State& state) {
   options.decoupled = true;
   options.weight_decay = 0.1;
   for (auto _ : state)
-    cpu::optimizer_kernels.adam({}, f32, options, slices.data(), static_cast<int64_t>(slices.size()));
+    cpu::optimizer_kernels.step({}, f32, options, slices.data(), static_cast<int64_t>(slices.size()));
   state.SetBytesProcessed(state.iterations() * b.total * 28);
 }
 
 void sgd_momentum(benchmark::State& state) {
   Buffers b(state);
-  std::vector<SgdSlice> slices;
+  std::vector<OptimizerSlice> slices;
   b.each([&](int64_t at, int64_t size) {
-    slices.push_back({b.param.data() + at, b.grad.data() + at, b.m.data() + at, size, false});
+    slices.push_back({b.param.data() + at, b.grad.data() + at, {b.m.data() + at}, size, 2});
   });
   SgdOptions options;
   options.momentum = 0.9;
-  for (auto _ : state) cpu::optimizer_kernels.sgd({}, f32, options, slices.data(), static_cast<int64_t>(slices.size()));
+  for (auto _ : state)
+    cpu::optimizer_kernels.step({}, f32, options, slices.data(), static_cast<int64_t>(slices.size()));
   state.SetBytesProcessed(state.iterations() * b.total * 20);
 }
 
@@ -78,7 +79,7 @@ void sum_of_squares(benchmark::State& state) {
   b.each([&](int64_t at, int64_t size) { slices.push_back({b.grad.data() + at, size}); });
   double result = 0;
   for (auto _ : state)
-    cpu::optimizer_kernels.sum_of_squares({}, f32, slices.data(), static_cast<int64_t>(slices.size()), &result);
+    cpu::optimizer_kernels.power_sum({}, f32, 2, slices.data(), static_cast<int64_t>(slices.size()), &result);
   benchmark::DoNotOptimize(result);
   state.SetBytesProcessed(state.iterations() * b.total * 4);
 }

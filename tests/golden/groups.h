@@ -13,6 +13,10 @@ void run_model(const GoldenFile& file, Report& report);      // model.cpp
 void run_precision(const GoldenFile& file, Report& report);  // precision.cpp
 void run_accel(const GoldenFile& file, Report& report);      // accel.cpp
 
+// Cases of optim_schedules (schedules.cpp).
+void check_schedule(const GoldenFile& file, const Tree& c);
+void check_plateau(const GoldenFile& file, const Tree& c);
+
 // Where ops, optimizers, models and casts run: --device. Data and the Accelerator's rules have nothing to compute.
 inline Device golden_device = Device::cpu();
 

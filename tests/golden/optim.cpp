@@ -1,10 +1,12 @@
-// Cases of optim_*: optimizers over 8 steps of given gradients, schedules, clipping.
+// Cases of optim_*: optimizers over 8 steps of given gradients, clipping, averages, loss scaling. schedules.cpp has the
+// schedules.
 #include "optim/optim.h"
 
 #include <cmath>
 #include <limits>
 #include <memory>
 
+#include "autograd/ops/ops.h"
 #include "tensor/factory.h"
 #include "tests/golden/groups.h"
 
@@ -13,26 +15,49 @@ namespace {
 
 using optim::Optimizer;
 
+template <class T>
+void set_value(T& member, const Tree& value) {
+  if constexpr (std::is_same_v<T, bool>)
+    member = value.as_bool();
+  else if constexpr (std::is_same_v<T, int64_t>)
+    member = value.as_int();
+  else if constexpr (std::is_same_v<T, std::string>)
+    member = value.as_string();
+  else
+    member = golden_number(value);
+}
+
+// Parameters of torch that are tuples, by the members they stand for.
+std::vector<std::string> members_of_tuple(const std::string& key) {
+  if (key == "betas") return {"beta1", "beta2"};
+  if (key == "eps") return {"eps1", "eps2"};
+  if (key == "ns_coefficients") return {"ns_a", "ns_b", "ns_c"};
+  return {};
+}
+
 // Sets the members of `options` by torch's names.
 template <class Options>
 void set_options(Options& options, const Tree& values, const std::string& op) {
-  for (const auto& [key, value] : values.as_map()) {
+  for (const auto& [key, given] : values.as_map()) {
     if (key == "params") continue;  // of a group: its parameters
-    if (key == "betas") {
-      set_options(options, Tree::map({{"beta1", value[0]}, {"beta2", value[1]}}), op);
+    // How torch computes, not what.
+    if (key == "foreach" || key == "fused" || key == "capturable" || key == "differentiable") continue;
+    const Tree& value = given.is_map() && given.contains("tuple") ? given["tuple"] : given;
+    if (value.is_null()) continue;  // the default
+    if (value.is_list()) {
+      const std::vector<std::string> members = members_of_tuple(key);
+      if (static_cast<int64_t>(members.size()) != value.size()) throw Skip{fmt::format("{} with {}", op, key)};
+      for (size_t i = 0; i < members.size(); ++i)
+        set_options(options, Tree::map({{members[i], value[static_cast<int64_t>(i)]}}), op);
       continue;
     }
     bool known = false;
     std::apply(
-        [&, &key = key, &value = value](const auto&... field) {
+        [&, &key = key](const auto&... field) {
           const auto set = [&](const auto& name_and_member) {
             if (key != name_and_member.first) return;
             known = true;
-            auto& member = options.*name_and_member.second;
-            if constexpr (std::is_same_v<std::decay_t<decltype(member)>, bool>)
-              member = value.as_bool();
-            else
-              member = value.as_double();
+            set_value(options.*name_and_member.second, value);
           };
           (set(field), ...);
         },
@@ -61,6 +86,17 @@ std::unique_ptr<Optimizer> make_optimizer(const Tree& c, const std::vector<Tenso
   if (op == "SGD") return make<optim::SGD>(c, parameters);
   if (op == "Adam") return make<optim::Adam>(c, parameters);
   if (op == "AdamW") return make<optim::AdamW>(c, parameters);
+  if (op == "Adagrad") return make<optim::Adagrad>(c, parameters);
+  if (op == "RMSprop") return make<optim::RMSprop>(c, parameters);
+  if (op == "Adadelta") return make<optim::Adadelta>(c, parameters);
+  if (op == "Adamax") return make<optim::Adamax>(c, parameters);
+  if (op == "NAdam") return make<optim::NAdam>(c, parameters);
+  if (op == "RAdam") return make<optim::RAdam>(c, parameters);
+  if (op == "Lion") return make<optim::Lion>(c, parameters);
+  if (op == "LAMB") return make<optim::Lamb>(c, parameters);
+  if (op == "Lomo") return make<optim::Lomo>(c, parameters);
+  if (op == "Adafactor") return make<optim::Adafactor>(c, parameters);
+  if (op == "Muon") return make<optim::Muon>(c, parameters);
   throw Skip{fmt::format("{} is not in this version", op)};
 }
 
@@ -83,8 +119,28 @@ void check_trajectory(const GoldenFile& file, const Tree& c) {
   }
 }
 
+// Averages of a parameter that takes the values given, one a step.
+void check_average(const GoldenFile& file, const Tree& c) {
+  const bool ema = c["op"].as_string() == "ema";
+  const Tensor values = file.tensor(c["values"].as_string());
+  const Tensor averages = file.tensor(c[ema ? "averages" : "average"].as_string());
+  const Tensor parameter = zeros_like(values.select(0, 0)).to(golden_device);
+  optim::AverageOptions options;
+  if (ema) options.decay = golden_number(c["params"]["decay"]);
+  optim::AveragedModel model(std::vector<Tensor>{parameter}, options);
+  for (int64_t step = 0; step < values.size(0); ++step) {
+    parameter.copy_(values.select(0, step));
+    model.update();
+    if (ema)
+      expect_close(model.averages()[0].second, averages.select(0, step), tolerance_of(c),
+                   fmt::format("average after step {}", step));
+  }
+  if (!ema) expect_close(model.averages()[0].second, averages, tolerance_of(c), "average");
+}
+
 void check_clip(const GoldenFile& file, const Tree& c) {
   const std::string& op = c["op"].as_string();
+  if (op == "ema" || op == "swa") return check_average(file, c);
   if (op != "clip_grad_norm" && op != "clip_grad_value") throw Skip{fmt::format("{} is not in this version", op)};
   std::vector<Tensor> parameters;
   for (const Tree& name : c["grads"].as_list()) {
@@ -105,38 +161,34 @@ void check_clip(const GoldenFile& file, const Tree& c) {
                  fmt::format("clipped gradient {}", p));
 }
 
-optim::LambdaLR make_schedule(const Tree& c, Optimizer& optimizer) {
-  const std::string& name = c["name"].as_string();
-  if (name != "LambdaLR") throw Skip{fmt::format("{} is not in this version", name)};
-  // A factor a step: "b^n".
-  const std::string& text = c["params"]["lambda"].as_string();
-  size_t used = 0;
-  double base = 0;
-  try {
-    base = std::stod(text, &used);
-  } catch (const std::invalid_argument&) {
-  }
-  if (text.substr(used) != "^n") throw Skip{"LambdaLR with a function of its own for each group"};
-  return optim::LambdaLR(optimizer, [base](int64_t step) { return std::pow(base, static_cast<double>(step)); });
-}
-
-void check_schedule(const GoldenFile& file, const Tree& c) {
-  std::vector<optim::SGD::Group> groups;
-  for (const Tree& lr : c["initial_lr"].as_list()) {
-    Tensor parameter = zeros({1}, {.requires_grad = true});
-    groups.push_back({{{std::to_string(groups.size()), parameter}}, {.lr = lr.as_double()}});
-  }
-  optim::SGD optimizer(std::move(groups));
-  optim::LambdaLR schedule = make_schedule(c, optimizer);
-  const Tolerance tolerance = tolerance_of(file.index);
-  int64_t step = 0;
-  for (const Tree& rates : c["lr"].as_list()) {
-    for (size_t g = 0; g < optimizer.group_count(); ++g)
-      expect_close(optimizer.lr(g), rates[static_cast<int64_t>(g)].as_double(), tolerance,
-                   fmt::format("lr of group {} at step {}", g, step));
-    optimizer.step();
-    schedule.step();
-    ++step;
+// Steps of a parameter whose gradient is the scale times {1, 2}, or infinite where the event says so.
+void check_grad_scaler(const Tree& c) {
+  optim::GradScaler scaler({.init_scale = golden_number(c["init_scale"]),
+                            .growth_factor = golden_number(c["growth_factor"]),
+                            .backoff_factor = golden_number(c["backoff_factor"]),
+                            .growth_interval = c["growth_interval"].as_int()});
+  const Tensor parameter = zeros({2}, {.device = golden_device, .requires_grad = true});
+  const Tensor slope = tensor({1, 2}).to(golden_device);
+  optim::SGD optimizer(std::vector<Tensor>{parameter}, {.lr = 1});
+  int64_t number = 0;
+  for (const Tree& event : c["events"].as_list()) {
+    const std::string at = fmt::format(" of event {}", number++);
+    expect_close(scaler.get_scale(), golden_number(event["scale_before"]), {}, "scale_before" + at);
+    optimizer.zero_grad();
+    scaler.scale(sum(parameter * slope)).backward();
+    if (event["found_inf"].as_bool()) parameter.set_grad(parameter.grad() * std::numeric_limits<double>::infinity());
+    if (event["unscale_first"].as_bool()) scaler.unscale_(optimizer);
+    const bool stepped = scaler.step(optimizer);
+    expect_equal(Tree(!stepped), event["skipped"], "skipped" + at);
+    if (!event["grad_unscaled"].is_null()) {
+      const std::vector<double> gradient = parameter.grad().to_vector();
+      for (size_t i = 0; i < gradient.size(); ++i)
+        expect_close(gradient[i], golden_number(event["grad_unscaled"][static_cast<int64_t>(i)]), {1e-6, 0},
+                     "grad_unscaled" + at);
+    }
+    scaler.update();
+    expect_close(scaler.get_scale(), golden_number(event["scale_after"]), {}, "scale_after" + at);
+    expect_equal(Tree(scaler.get_growth_tracker()), event["growth_tracker_after"], "growth_tracker_after" + at);
   }
 }
 
@@ -147,8 +199,9 @@ void run_optim(const GoldenFile& file, Report& report) {
     report.run(case_name(file, c), c, [&] {
       if (file.name == "optim_trajectories") return check_trajectory(file, c);
       if (file.name == "optim_clip_ema") return check_clip(file, c);
+      if (file.name == "optim_grad_scaler") return check_grad_scaler(c);
       if (file.name == "optim_schedules" && key == "schedules") return check_schedule(file, c);
-      if (file.name == "optim_schedules") throw Skip{fmt::format("{} is not in this version", key)};
+      if (file.name == "optim_schedules" && key == "reduce_on_plateau") return check_plateau(file, c);
       throw Skip{fmt::format("{} is not in this version", file.name)};
     });
   });

@@ -36,17 +36,17 @@ void check_adam(const AdamOptions& o, bool amsgrad, double tolerance) {
   auto p = random_lists<T>(1), g = random_lists<T>(2), m = random_lists<T>(3), v = random_lists<T>(4, true),
        v_max = random_lists<T>(5, true);
   const auto p0 = p, m0 = m, v0 = v, v_max0 = v_max;
-  std::vector<AdamSlice> slices(kSizes.size());
+  std::vector<OptimizerSlice> slices(kSizes.size());
   for (size_t i = 0; i < slices.size(); ++i) {
     slices[i].param = p[i].data();
     slices[i].grad = g[i].data();
-    slices[i].exp_avg = m[i].data();
-    slices[i].exp_avg_sq = v[i].data();
-    slices[i].max_exp_avg_sq = amsgrad ? v_max[i].data() : nullptr;
+    slices[i].state[0] = m[i].data();
+    slices[i].state[1] = v[i].data();
+    slices[i].state[2] = amsgrad ? v_max[i].data() : nullptr;
     slices[i].size = kSizes[i];
     slices[i].step = static_cast<int64_t>(i * i + 1);
   }
-  cpu::optimizer_kernels.adam({}, dtype_of<T>, o, slices.data(), static_cast<int64_t>(slices.size()));
+  cpu::optimizer_kernels.step({}, dtype_of<T>, o, slices.data(), static_cast<int64_t>(slices.size()));
   for (size_t i = 0; i < slices.size(); ++i) {
     const auto step = static_cast<double>(slices[i].step);
     for (size_t j = 0; j < p[i].size(); ++j) {
@@ -94,13 +94,13 @@ TEST(Adam, ZeroRateAndZeroGradientChangeNothing) {
       AdamOptions o;
       o.lr = lr;
       o.eps = eps;
-      AdamSlice slice;
+      OptimizerSlice slice;
       slice.param = p;
       slice.grad = g;
-      slice.exp_avg = m;
-      slice.exp_avg_sq = v;
+      slice.state[0] = m;
+      slice.state[1] = v;
       slice.size = 3;
-      cpu::optimizer_kernels.adam({}, f32, o, &slice, 1);
+      cpu::optimizer_kernels.step({}, f32, o, &slice, 1);
       EXPECT_EQ(p[0], 1.0f);
       EXPECT_EQ(p[1], -2.0f);
       EXPECT_EQ(p[2], 3.0f);
@@ -109,13 +109,13 @@ TEST(Adam, ZeroRateAndZeroGradientChangeNothing) {
   float p = 1, g = 1, m = 0, v = 0;
   AdamOptions o;
   o.lr = 1e-38;
-  AdamSlice slice;
+  OptimizerSlice slice;
   slice.param = &p;
   slice.grad = &g;
-  slice.exp_avg = &m;
-  slice.exp_avg_sq = &v;
+  slice.state[0] = &m;
+  slice.state[1] = &v;
   slice.size = 1;
-  cpu::optimizer_kernels.adam({}, f32, o, &slice, 1);
+  cpu::optimizer_kernels.step({}, f32, o, &slice, 1);
   EXPECT_EQ(p, 1.0f);
 }
 
@@ -123,14 +123,14 @@ TEST(Adam, BiasCorrectionFollowsTheStep) {
   // With m = v = 0 and g = 1: the first step moves by lr, step 1001 by lr · 0.1 · 1.0 / (sqrt(0.001) · 1.2572180).
   for (const int64_t step : {int64_t{1}, int64_t{1001}}) {
     double p = 0, g = 1, m = 0, v = 0;
-    AdamSlice slice;
+    OptimizerSlice slice;
     slice.param = &p;
     slice.grad = &g;
-    slice.exp_avg = &m;
-    slice.exp_avg_sq = &v;
+    slice.state[0] = &m;
+    slice.state[1] = &v;
     slice.size = 1;
     slice.step = step;
-    cpu::optimizer_kernels.adam({}, f64, {}, &slice, 1);
+    cpu::optimizer_kernels.step({}, f64, AdamOptions{}, &slice, 1);
     EXPECT_NEAR(p, step == 1 ? -1e-3 : -1e-3 * 0.1 / (std::sqrt(0.001) * 1.2572180), 1e-9);
   }
 }
@@ -139,20 +139,20 @@ template <class T>
 void check_sgd(const SgdOptions& o, double tolerance) {
   auto p = random_lists<T>(1), g = random_lists<T>(2), b = random_lists<T>(3);
   const auto p0 = p, b0 = b;
-  std::vector<SgdSlice> slices(kSizes.size());
+  std::vector<OptimizerSlice> slices(kSizes.size());
   for (size_t i = 0; i < slices.size(); ++i) {
     slices[i].param = p[i].data();
     slices[i].grad = g[i].data();
-    slices[i].momentum_buffer = o.momentum != 0 ? b[i].data() : nullptr;
+    slices[i].state[0] = o.momentum != 0 ? b[i].data() : nullptr;
     slices[i].size = kSizes[i];
-    slices[i].first = i % 2 == 0;
+    slices[i].step = i % 2 == 0 ? 1 : 2;
   }
-  cpu::optimizer_kernels.sgd({}, dtype_of<T>, o, slices.data(), static_cast<int64_t>(slices.size()));
+  cpu::optimizer_kernels.step({}, dtype_of<T>, o, slices.data(), static_cast<int64_t>(slices.size()));
   for (size_t i = 0; i < slices.size(); ++i) {
     for (size_t j = 0; j < p[i].size(); ++j) {
       double step = (o.maximize ? -g[i][j] : g[i][j]) + o.weight_decay * p0[i][j];
       if (o.momentum != 0) {
-        const double buffer = slices[i].first ? step : o.momentum * b0[i][j] + (1 - o.dampening) * step;
+        const double buffer = slices[i].step == 1 ? step : o.momentum * b0[i][j] + (1 - o.dampening) * step;
         step = o.nesterov ? step + o.momentum * buffer : buffer;
         ASSERT_NEAR(b[i][j], buffer, tolerance * (1 + std::abs(buffer)));
       }
@@ -188,12 +188,12 @@ TEST(Clipping, NormDoesNotOverflow) {
     targets.push_back({&g, 1});
   }
   double squares = 0;
-  cpu::optimizer_kernels.sum_of_squares({}, f32, slices.data(), 100, &squares);
+  cpu::optimizer_kernels.power_sum({}, f32, 2, slices.data(), 100, &squares);
   EXPECT_NEAR(std::sqrt(squares) / 1e21, 1, 1e-6);
   cpu::optimizer_kernels.scale({}, f32, targets.data(), 100, 1 / std::sqrt(squares));
   for (const float g : gradients) EXPECT_NEAR(g, 0.1f, 1e-6);
   gradients[50] = std::numeric_limits<float>::infinity();
-  cpu::optimizer_kernels.sum_of_squares({}, f32, slices.data(), 100, &squares);
+  cpu::optimizer_kernels.power_sum({}, f32, 2, slices.data(), 100, &squares);
   EXPECT_TRUE(std::isinf(squares));
 }
 
@@ -210,9 +210,9 @@ TEST(Clipping, SumAndScaleOfManySlices) {
   double one = 0, three = 0, none = 7;
   const int before = num_threads();
   set_num_threads(1);
-  cpu::optimizer_kernels.sum_of_squares({}, f32, slices.data(), static_cast<int64_t>(slices.size()), &one);
+  cpu::optimizer_kernels.power_sum({}, f32, 2, slices.data(), static_cast<int64_t>(slices.size()), &one);
   set_num_threads(3);
-  cpu::optimizer_kernels.sum_of_squares({}, f32, slices.data(), static_cast<int64_t>(slices.size()), &three);
+  cpu::optimizer_kernels.power_sum({}, f32, 2, slices.data(), static_cast<int64_t>(slices.size()), &three);
   set_num_threads(before);
   EXPECT_NEAR(one / expected, 1, 1e-12);
   EXPECT_EQ(one, three);
@@ -220,11 +220,13 @@ TEST(Clipping, SumAndScaleOfManySlices) {
   cpu::optimizer_kernels.scale({}, f32, targets.data(), static_cast<int64_t>(targets.size()), 0.5);
   for (size_t i = 0; i < lists.size(); ++i)
     for (size_t j = 0; j < lists[i].size(); ++j) ASSERT_EQ(lists[i][j], original[i][j] * 0.5f);
-  cpu::optimizer_kernels.sum_of_squares({}, f32, nullptr, 0, &none);
+  cpu::optimizer_kernels.power_sum({}, f32, 2, nullptr, 0, &none);
   EXPECT_EQ(none, 0.0);
 }
 
-TEST(Optimizer, OtherDtypesAreAnError) { EXPECT_THROW(cpu::optimizer_kernels.adam({}, f16, {}, nullptr, 0), Error); }
+TEST(Optimizer, OtherDtypesAreAnError) {
+  EXPECT_THROW(cpu::optimizer_kernels.step({}, DType::i32, AdamOptions{}, nullptr, 0), Error);
+}
 
 }  // namespace
 }  // namespace weft

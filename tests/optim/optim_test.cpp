@@ -1,4 +1,4 @@
-// Optimizers, clipping and schedules: state that continues bit for bit, groups, parameters without gradients, errors.
+// Optimizers: state that continues bit for bit, groups, parameters without gradients, errors.
 // golden_runner compares whole trajectories with PyTorch's.
 #include "optim/optim.h"
 
@@ -10,6 +10,7 @@
 #include "autograd/ops/ops.h"
 #include "tensor/tree_file.h"
 #include "tests/support/child_process.h"
+#include "tests/support/test_devices.h"
 
 namespace weft::optim {
 namespace {
@@ -52,13 +53,51 @@ struct Settings<AdamW> {
   static AdamWOptions options() { return {.lr = 0.01}; }
 };
 
+template <>
+struct Settings<Adagrad> {
+  static AdagradOptions options() { return {.lr = 0.1, .lr_decay = 0.1, .initial_accumulator_value = 0.1}; }
+};
+template <>
+struct Settings<RMSprop> {
+  static RMSpropOptions options() { return {.lr = 0.01, .weight_decay = 0.1, .momentum = 0.5, .centered = true}; }
+};
+template <>
+struct Settings<Adadelta> {
+  static AdadeltaOptions options() { return {.lr = 0.5, .maximize = true}; }
+};
+template <>
+struct Settings<Adamax> {
+  static AdamaxOptions options() { return {.lr = 0.01, .weight_decay = 0.1}; }
+};
+template <>
+struct Settings<NAdam> {
+  static NAdamOptions options() { return {.lr = 0.01, .weight_decay = 0.1, .decoupled_weight_decay = true}; }
+};
+template <>
+struct Settings<RAdam> {
+  static RAdamOptions options() { return {.lr = 0.01, .weight_decay = 0.1}; }
+};
+template <>
+struct Settings<Lion> {
+  static LionOptions options() { return {.lr = 0.01, .weight_decay = 0.1}; }
+};
+template <>
+struct Settings<Lamb> {
+  static LambOptions options() { return {.lr = 0.01}; }
+};
+template <>
+struct Settings<Adafactor> {
+  static AdafactorOptions options() { return {.lr = 0.01, .eps1 = 1e-6, .weight_decay = 0.1}; }
+};
+
 template <class Class>
 class AnyOptimizer : public ::testing::Test {};
-using Classes = ::testing::Types<SGD, Adam, AdamW>;
+using Classes =
+    ::testing::Types<SGD, Adam, AdamW, Adagrad, RMSprop, Adadelta, Adamax, NAdam, RAdam, Lion, Lamb, Adafactor>;
 TYPED_TEST_SUITE(AnyOptimizer, Classes);
 
 TYPED_TEST(AnyOptimizer, ContinuesBitForBit) {
-  for (const DType dtype : {f32, f64}) {
+  for (const DType dtype : {f32, f64, bf16, f16}) {
     const auto straight = parameters(dtype), first = parameters(dtype);
     TypeParam whole(straight, Settings<TypeParam>::options()), half(first, Settings<TypeParam>::options());
     for (uint64_t step = 0; step < 10; ++step) {
@@ -136,6 +175,58 @@ TYPED_TEST(AnyOptimizer, GradientsOfAnyLayout) {
   EXPECT_EQ(values_of(a), values_of(b));
 }
 
+TYPED_TEST(AnyOptimizer, ZeroGradientsGiveNoNaN) {
+  for (const double lr : {0.0, 1e-38, 0.1}) {
+    const auto params = parameters();
+    typename TypeParam::Options options{.lr = lr};
+    options.weight_decay = 0;
+    TypeParam optimizer(params, options);
+    const auto before = values_of(params);
+    for (int step = 0; step < 3; ++step) {
+      for (const Tensor& p : params) p.set_grad(zeros_like(p));
+      optimizer.step();
+    }
+    EXPECT_EQ(values_of(params), before) << "lr " << lr;
+  }
+}
+
+// State in f32: with bf16 state, averages over thousands of steps would stand still.
+TYPED_TEST(AnyOptimizer, HalfParametersHaveStateInF32) {
+  for (const DType dtype : {bf16, f16}) {
+    const auto params = parameters(dtype);
+    TypeParam optimizer(params, Settings<TypeParam>::options());
+    const auto before = values_of(params);
+    set_gradients(params, 0);
+    optimizer.step();
+    EXPECT_NE(values_of(params), before);
+    optimizer.state_dict()["state"].for_each_tensor([](const Tensor& t) { EXPECT_EQ(t.dtype(), f32); });
+  }
+}
+
+template <class Class>
+void expect_the_cpus_steps(Device device, DType dtype) {
+  const auto host = parameters(dtype);
+  std::vector<Tensor> moved;
+  for (const Tensor& p : host) moved.push_back(p.detach().to(device).requires_grad_());
+  Class here(host, Settings<Class>::options()), there(moved, Settings<Class>::options());
+  for (uint64_t step = 0; step < 3; ++step) {
+    set_gradients(host, step);
+    for (size_t i = 0; i < host.size(); ++i) moved[i].set_grad(host[i].grad().to(device));
+    here.step();
+    there.step();
+  }
+  const auto want = values_of(host), got = values_of(moved);
+  const double tolerance = dtype == f32 ? 1e-6 : 0x1p-7;
+  for (size_t i = 0; i < want.size(); ++i)
+    for (size_t k = 0; k < want[i].size(); ++k)
+      EXPECT_NEAR(got[i][k], want[i][k], tolerance * (1 + std::abs(want[i][k])));
+}
+
+TYPED_TEST(AnyOptimizer, DevicesStepAsTheCpu) {
+  for (const Device device : test_devices())
+    for (const DType dtype : {f32, bf16}) expect_the_cpus_steps<TypeParam>(device, dtype);
+}
+
 TEST(Optimizer, GroupsAndNames) {
   const auto params = parameters();
   SGD optimizer({{{{"a", params[0]}}, {.lr = 1}}, {{{"b", params[1]}, {"c", params[2]}}, {.lr = 0.5}}});
@@ -195,78 +286,100 @@ TEST(Cases, C133_the_step_counter_is_resumed) {
   EXPECT_NEAR(p.item(), -0.45 / (std::sqrt(3.996) * 1.2572180), 1e-7);
 }
 
-TEST(Cases, C29_clipping_large_and_infinite_norms) {
-  std::vector<Tensor> many;
-  for (int i = 0; i < 100; ++i) {
-    many.push_back(zeros({1}, {.requires_grad = true}));
-    many.back().set_grad(full({1}, 1e20));
+TEST(Lamb, StepsByTheRatioOfNorms) {
+  Generator generator(3);
+  const Tensor p = randn({6, 5}, {.dtype = f64}, &generator).requires_grad_();
+  const Tensor still = zeros({3}, {.dtype = f64, .requires_grad = true});  // norm 0: a ratio of 1
+  Lamb lamb(std::vector<Tensor>{p, still}, {.lr = 0.1, .weight_decay = 0.2});
+  Values want = p.to_vector(), m(30, 0), v(30, 0);
+  for (int t = 1; t <= 3; ++t) {
+    const Tensor g = randn({6, 5}, {.dtype = f64}, &generator);
+    p.set_grad(g);
+    still.set_grad(ones({3}, f64));
+    lamb.step();
+    Values u(30);
+    double norm_p = 0, norm_u = 0;
+    for (size_t i = 0; i < 30; ++i) {
+      const double gradient = g.to_vector()[i];
+      m[i] = 0.9 * m[i] + 0.1 * gradient;
+      v[i] = 0.999 * v[i] + 0.001 * gradient * gradient;
+      u[i] = m[i] / (1 - std::pow(0.9, t)) / (std::sqrt(v[i] / (1 - std::pow(0.999, t))) + 1e-6) + 0.2 * want[i];
+      norm_p += want[i] * want[i];
+      norm_u += u[i] * u[i];
+    }
+    for (size_t i = 0; i < 30; ++i) {
+      want[i] -= 0.1 * std::sqrt(norm_p / norm_u) * u[i];
+      EXPECT_NEAR(p.to_vector()[i], want[i], 1e-12);
+    }
+    if (t == 1) EXPECT_NEAR(still.to_vector()[0], -0.1, 1e-6);
   }
-  EXPECT_NEAR(clip_grad_norm_(many, 1) / 1e21, 1, 1e-6);
-  for (const Tensor& p : many) EXPECT_FLOAT_EQ(static_cast<float>(p.grad().item()), 0.1f);
-
-  Tensor p = zeros({2}, {.requires_grad = true});
-  p.set_grad(tensor({3, kInf}));
-  EXPECT_THROW(clip_grad_norm_({p}, 1, {.error_if_nonfinite = true}), Error);
-  EXPECT_EQ(p.grad().to_vector(), (Values{3, kInf})) << "untouched";
-  EXPECT_EQ(clip_grad_norm_({p}, 1), kInf);
-  EXPECT_EQ(p.grad().to_vector()[0], 0);
-  EXPECT_TRUE(std::isnan(p.grad().to_vector()[1]));
 }
 
-TEST(Clip, NormsAndValues) {
-  Tensor a = zeros({2}, {.requires_grad = true}), b = zeros({1}, {.dtype = f64, .requires_grad = true});
-  const Tensor none = zeros({1}, {.requires_grad = true});
-  const auto fill = [&] {
-    a.set_grad(tensor({3, 0}));
-    b.set_grad(tensor({-4}, {.dtype = f64}));
-  };
-  fill();
-  EXPECT_EQ(grad_norm({a, b, none}), 5);
-  EXPECT_EQ(grad_norm({a, b, none}, 1), 7);
-  EXPECT_EQ(grad_norm({a, b, none}, kInf), 4);
-  EXPECT_EQ(clip_grad_norm_({a, b, none}, 10), 5);
-  EXPECT_EQ(a.grad().to_vector(), (Values{3, 0})) << "below the limit nothing changes";
-  EXPECT_EQ(clip_grad_norm_({a, b, none}, 1), 5);
-  EXPECT_NEAR(grad_norm({a, b}), 1, 1e-6);
-  fill();
-  clip_grad_value_({a, b, none}, 2);
-  EXPECT_EQ(a.grad().to_vector(), (Values{2, 0}));
-  EXPECT_EQ(b.grad().item(), -2);
-  EXPECT_FALSE(none.grad().defined());
-  EXPECT_EQ(clip_grad_norm_({none}, 1), 0);
-  EXPECT_THROW(clip_grad_norm_({a}, -1), Error);
-  EXPECT_THROW(clip_grad_value_({a}, -1), Error);
-}
-
-TEST(Schedule, WarmupCosine) {
-  Tensor p = zeros({1}, {.requires_grad = true});
-  SGD optimizer(std::vector<Tensor>{p}, {.lr = 2});
-  LambdaLR schedule = warmup_cosine(optimizer, {.warmup_steps = 4, .total_steps = 12, .min_factor = 0.1});
-  Values rates;
-  for (int step = 0; step < 14; ++step) {
-    rates.push_back(optimizer.lr());
-    schedule.step();
+TEST(Muon, MovesAlongAnOrthogonalMatrix) {
+  Generator generator(5);
+  for (const Shape& shape : {Shape{4, 9}, Shape{9, 4}}) {
+    const Tensor p = zeros(shape, {.requires_grad = true});
+    p.set_grad(randn(shape, {}, &generator));
+    Muon muon(std::vector<Tensor>{p}, {.lr = 1, .adjust_lr_fn = "match_rms_adamw"});
+    muon.step();
+    const Tensor u = p.detach() * (1 / (0.2 * 3));
+    const Tensor gram = shape[0] < shape[1] ? matmul(u, u.t()) : matmul(u.t(), u);
+    const Values values = gram.to_vector();
+    for (size_t i = 0; i < 16; ++i) EXPECT_NEAR(values[i], i % 5 == 0 ? 1 : 0, 0.5) << i;
+    EXPECT_TRUE(muon.state_dict()["state"]["0"].contains("momentum_buffer"));
   }
-  EXPECT_EQ(Values(rates.begin(), rates.begin() + 5), (Values{0.5, 1, 1.5, 2, 2}));
-  EXPECT_NEAR(rates[8], 2 * 0.55, 1e-12) << "half way";
-  EXPECT_NEAR(rates[12], 0.2, 1e-12);
-  EXPECT_NEAR(rates[13], 0.2, 1e-12) << "and there it stays";
-  EXPECT_THROW(warmup_cosine(optimizer, {.warmup_steps = 5, .total_steps = 4}), Error);
+  const Tensor vector = zeros({3}, {.requires_grad = true});
+  EXPECT_THROW(Muon(std::vector<Tensor>{vector}), Error);
+  const Tensor matrix = zeros({3, 3}, {.requires_grad = true});
+  EXPECT_THROW(Muon(std::vector<Tensor>{matrix}, {.adjust_lr_fn = "other"}), Error);
 }
 
-TEST(Schedule, StateContinues) {
-  Tensor p = zeros({1}, {.requires_grad = true});
-  SGD first(std::vector<Tensor>{p}, {.lr = 1}), second(std::vector<Tensor>{p}, {.lr = 7});
-  const auto half = [](int64_t step) { return std::pow(0.5, static_cast<double>(step)); };
-  LambdaLR a(first, half), b(second, half);
-  a.step();
-  a.step();
-  b.load_state_dict(a.state_dict());
-  EXPECT_EQ(b.last_epoch(), 2);
-  EXPECT_EQ(second.lr(), 0.25);
-  EXPECT_EQ(b.last_lr(), (Values{0.25}));
-  b.step();
-  EXPECT_EQ(second.lr(), 0.125);
+// A tied weight, a bias and a product: what Lomo updates while backward still runs.
+Tensor tied_loss(const std::vector<Tensor>& w, const Tensor& x) {
+  return mean(square(matmul(tanh(matmul(x, w[0]) + w[1]), w[0].t()) - x));
+}
+
+TEST(Lomo, FusedBackwardIsDescent) {
+  for (const bool clip : {false, true}) {
+    Generator generator(7);
+    const Tensor x = randn({8, 4}, {}, &generator), w = randn({4, 6}, {}, &generator);
+    const auto make = [&] {
+      return std::vector<Tensor>{w.clone().requires_grad_(), zeros({6}, {.requires_grad = true}),
+                                 ones({2}, {.requires_grad = true})};
+    };
+    const auto a = make(), b = make();
+    LomoOptions options{.lr = 0.1, .weight_decay = 0.01};
+    if (clip) options.clip_grad_norm = 0.5;
+    Lomo lomo(a, options);
+    SGD sgd(b, {.lr = 0.1, .weight_decay = 0.01});
+    for (int step = 0; step < 3; ++step) {
+      const auto norm = lomo.fused_backward(tied_loss(a, x));
+      tied_loss(b, x).backward();
+      EXPECT_EQ(norm.has_value(), clip);
+      if (clip) EXPECT_NEAR(*norm, clip_grad_norm_(b, 0.5), 1e-6);
+      sgd.step();
+      sgd.zero_grad();
+      for (size_t i = 0; i < a.size(); ++i) {
+        EXPECT_FALSE(a[i].grad().defined());
+        const Values got = a[i].to_vector(), want = b[i].to_vector();
+        for (size_t k = 0; k < got.size(); ++k) EXPECT_NEAR(got[k], want[k], 1e-6);
+      }
+    }
+    EXPECT_EQ(a[2].to_vector(), (Values{1, 1})) << "not reached: left alone";
+    tied_loss(a, x).backward();
+    EXPECT_TRUE(a[0].grad().defined()) << "the hooks are gone";
+  }
+}
+
+TEST(Lomo, ClipsValues) {
+  const Tensor p = zeros({3}, {.requires_grad = true});
+  Lomo lomo(std::vector<Tensor>{p}, {.lr = 1, .clip_grad_value = 2.0});
+  lomo.fused_backward(sum(p * tensor({1, -5, 3})));
+  EXPECT_EQ(p.to_vector(), (Values{-1, 2, -2}));
+  p.set_grad(tensor({1, 1, 9}));
+  lomo.step();
+  EXPECT_EQ(p.to_vector(), (Values{-2, 1, -4}));
+  EXPECT_THROW(Lomo({{{{"a", p}}, {.clip_grad_norm = 1.0}}, {{{"b", ones({1}, {.requires_grad = true})}}, {}}}), Error);
 }
 
 }  // namespace
