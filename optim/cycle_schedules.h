@@ -4,6 +4,7 @@
 //   optim::OneCycleLR schedule(opt, {.max_lr = {0.1}, .total_steps = 900});
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,8 @@
 namespace weft::optim {
 
 struct OneCycleOptions {
-  std::vector<double> max_lr;  // one, or one a group
-  int64_t total_steps = 0;     // or the next two
+  std::vector<double> max_lr = {};  // one, or one a group
+  int64_t total_steps = 0;          // or the next two
   int64_t epochs = 0;
   int64_t steps_per_epoch = 0;
   double pct_start = 0.3;               // part of the cycle in which the rate rises
@@ -29,6 +30,7 @@ struct OneCycleOptions {
 class OneCycleLR final : public LRScheduler {
  public:
   OneCycleLR(Optimizer& optimizer, OneCycleOptions options);
+  std::optional<int64_t> total_steps() const override { return options_.total_steps; }
 
  private:
   double next_lr(size_t group) const override;
@@ -52,7 +54,7 @@ class OneCycleLR final : public LRScheduler {
 };
 
 struct CyclicOptions {
-  std::vector<double> base_lr, max_lr;  // one, or one a group
+  std::vector<double> base_lr = {}, max_lr = {};  // one, or one a group
   int64_t step_size_up = 2000;
   int64_t step_size_down = 0;       // 0: as up
   std::string mode = "triangular";  // "triangular2": half as high each cycle; "exp_range": times gamma^step

@@ -8,6 +8,7 @@
 // combined_schedules.h and plateau.h have the others.
 #pragma once
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "optim/optimizer.h"
@@ -22,6 +23,8 @@ class LRScheduler {
   void step();
   int64_t last_epoch() const { return last_epoch_; }  // PyTorch's name for the number of steps taken
   std::vector<double> last_lr() const;
+  // How many steps can be taken, of schedules that end; a step more is an error.
+  virtual std::optional<int64_t> total_steps() const { return {}; }
 
   // {"last_epoch", "base_lrs", "last_lr", …}. Options are not in it: make the schedule with the same ones.
   virtual Tree state_dict() const;

@@ -12,7 +12,7 @@ namespace {
 struct Buffers {
   std::vector<int64_t> sizes;
   int64_t total = 0;
-  std::vector<float> param, grad, m, v;
+  std::vector<float> param, grad, m, v, u;
   explicit Buffers(const benchmark::State& state) {
     const int64_t width = 128;
     if (state.range(0) != 0) {
@@ -29,6 +29,7 @@ struct Buffers {
     grad.assign(param.size(), 0.5f);
     m.assign(param.size(), 0.1f);
     v.assign(param.size(), 0.1f);
+    u.assign(param.size(), 0.1f);
   }
   template <class F>
   void each(F&& f) {
@@ -40,37 +41,22 @@ struct Buffers {
   }
 };
 
-void adamw(benchmark::State& state) {
+// One step of a rule whose state is `states` arrays.
+void step(benchmark::State& state, const OptimizerRule& rule, int states) {
   Buffers b(state);
   std::vector<OptimizerSlice> slices;
   b.each([&](int64_t at, int64_t size) {
     OptimizerSlice slice;
     slice.param = b.param.data() + at;
     slice.grad = b.grad.data() + at;
-    slice.state[0] = b.m.data() + at;
-    slice.state[1] = b.v.data() + at;
+    float* const arrays[] = {b.m.data() + at, b.v.data() + at, b.u.data() + at};
+    for (int k = 0; k < states; ++k) slice.state[k] = arrays[k];
     slice.size = size;
+    slice.step = 2;
     slices.push_back(slice);
   });
-  AdamOptions options;
-  options.decoupled = true;
-  options.weight_decay = 0.1;
-  for (auto _ : state)
-    cpu::optimizer_kernels.step({}, f32, options, slices.data(), static_cast<int64_t>(slices.size()));
-  state.SetBytesProcessed(state.iterations() * b.total * 28);
-}
-
-void sgd_momentum(benchmark::State& state) {
-  Buffers b(state);
-  std::vector<OptimizerSlice> slices;
-  b.each([&](int64_t at, int64_t size) {
-    slices.push_back({b.param.data() + at, b.grad.data() + at, {b.m.data() + at}, size, 2});
-  });
-  SgdOptions options;
-  options.momentum = 0.9;
-  for (auto _ : state)
-    cpu::optimizer_kernels.step({}, f32, options, slices.data(), static_cast<int64_t>(slices.size()));
-  state.SetBytesProcessed(state.iterations() * b.total * 20);
+  for (auto _ : state) cpu::optimizer_kernels.step({}, f32, rule, slices.data(), static_cast<int64_t>(slices.size()));
+  state.SetBytesProcessed(state.iterations() * b.total * (12 + 8 * states));
 }
 
 void sum_of_squares(benchmark::State& state) {
@@ -92,13 +78,36 @@ void scale(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * b.total * 8);
 }
 
+void unscale(benchmark::State& state) {
+  Buffers b(state);
+  std::vector<MutableSlice> slices;
+  b.each([&](int64_t at, int64_t size) { slices.push_back({b.grad.data() + at, size}); });
+  float found = 0;
+  for (auto _ : state)
+    cpu::optimizer_kernels.unscale({}, f32, slices.data(), static_cast<int64_t>(slices.size()), 1.0, &found);
+  benchmark::DoNotOptimize(found);
+  state.SetBytesProcessed(state.iterations() * b.total * 8);
+}
+
 void sizes(benchmark::internal::Benchmark* bench) {
   bench->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond)->UseRealTime();
 }
-BENCHMARK(adamw)->Apply(sizes);
-BENCHMARK(sgd_momentum)->Apply(sizes);
+BENCHMARK_CAPTURE(step, sgd, SgdOptions{}, 0)->Apply(sizes);
+BENCHMARK_CAPTURE(step, sgd_momentum, (SgdOptions{.momentum = 0.9}), 1)->Apply(sizes);
+BENCHMARK_CAPTURE(step, adamw, (AdamOptions{.weight_decay = 0.1, .decoupled = true}), 2)->Apply(sizes);
+BENCHMARK_CAPTURE(step, amsgrad, AdamOptions{}, 3)->Apply(sizes);
+BENCHMARK_CAPTURE(step, adagrad, AdagradOptions{}, 1)->Apply(sizes);
+BENCHMARK_CAPTURE(step, rmsprop, RmspropOptions{}, 1)->Apply(sizes);
+BENCHMARK_CAPTURE(step, adadelta, AdadeltaOptions{}, 2)->Apply(sizes);
+BENCHMARK_CAPTURE(step, adamax, AdamaxOptions{}, 2)->Apply(sizes);
+BENCHMARK_CAPTURE(step, nadam, NadamOptions{}, 2)->Apply(sizes);
+BENCHMARK_CAPTURE(step, radam, RadamOptions{}, 2)->Apply(sizes);
+BENCHMARK_CAPTURE(step, lion, LionOptions{}, 1)->Apply(sizes);
+BENCHMARK_CAPTURE(step, lamb_direction, LambDirection{}, 3)->Apply(sizes);
+BENCHMARK_CAPTURE(step, lerp, Lerp{}, 0)->Apply(sizes);
 BENCHMARK(sum_of_squares)->Apply(sizes);
 BENCHMARK(scale)->Apply(sizes);
+BENCHMARK(unscale)->Apply(sizes);
 
 }  // namespace
 }  // namespace weft

@@ -55,7 +55,8 @@ struct PowerSum {
   // Over the block.
   __device__ __forceinline__ double total() const {
     const double all = power == Power::infinity ? block_max(sum) : block_sum(sum);
-    return block_max(nan) != 0 ? std::numeric_limits<double>::quiet_NaN() : all;
+    constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+    return block_max(nan) != 0 ? not_a_number : all;
   }
 };
 
@@ -133,6 +134,7 @@ template <class T, bool check>
 __global__ void __launch_bounds__(kSliceThreads)
     scale_kernel(SliceTableView<ArrayEntry<T>> table, ComputeType<T> factor, float* found_inf) {
   const SliceTile<ArrayEntry<T>> tile = table.tile(blockIdx.x);
+  constexpr auto largest = std::numeric_limits<ComputeType<T>>::max();
   bool finite = true;
   for_tile<T>(tile.begin, tile.end, tile.entry.aligned != 0, [&](auto width, int64_t i) {
     constexpr int n = decltype(width)::value;
@@ -141,7 +143,7 @@ __global__ void __launch_bounds__(kSliceThreads)
     WEFT_UNROLL
     for (int e = 0; e < n; ++e) {
       values[e] *= factor;
-      if (check && !(fabs(values[e]) <= std::numeric_limits<ComputeType<T>>::max())) finite = false;
+      if (check && !(fabs(values[e]) <= largest)) finite = false;
     }
     write(tile.entry.data, i, values);
   });

@@ -83,9 +83,10 @@ void check_type(const TestDevice& device) {
   check_rule<T>(device, "adagrad", AdagradOptions{.lr = 0.1, .lr_decay = 0.1, .weight_decay = 0.01}, 1, 0);
   check_rule<T>(device, "rmsprop", RmspropOptions{.lr = 0.01, .weight_decay = 0.1}, 1, 0);
   check_rule<T>(device, "adadelta", AdadeltaOptions{.lr = 0.1, .eps = 1e-3, .maximize = true}, 2, 0);
-  check_rule<T>(device, "adamax", AdamaxOptions{.lr = 0.01, .weight_decay = 0.1}, 2, 1);
+  check_rule<T>(device, "adamax", AdamaxOptions{.lr = 0.01, .eps = 0.01, .weight_decay = 0.1}, 2, 1);
   check_rule<T>(device, "nadam", NadamOptions{.lr = 0.01, .weight_decay = 0.1, .decoupled = true}, 2, 1);
   check_rule<T>(device, "radam", RadamOptions{.lr = 0.01, .weight_decay = 0.1}, 2, 1);
+  check_rule<T>(device, "lion", LionOptions{.lr = 0.01, .weight_decay = 0.1}, 1);
   check_rule<T>(device, "lamb direction", LambDirection{.weight_decay = 0.1}, 3, 1);
   check_rule<T>(device, "lamb apply", LambApply{.lr = 0.01}, 1);
   check_rule<T>(device, "lerp", Lerp{.weight = 0.25}, 0);

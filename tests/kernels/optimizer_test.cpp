@@ -179,6 +179,60 @@ TEST(Sgd, AgreesWithTheFormula) {
   }
 }
 
+// bf16 and f16 are computed in f32, with state in f32, and rounded when stored.
+template <class T>
+void check_half(const char* what, const OptimizerRule& rule) {
+  SCOPED_TRACE(testing::Message() << what << " " << name(dtype_of<T>));
+  const size_t n = 1603;
+  std::mt19937 generator(3);
+  std::normal_distribution<float> normal(0, 1);
+  std::vector<T> p(n), g(n);
+  std::vector<float> wide_p(n), wide_g(n), state[3], wide_state[3];
+  for (size_t i = 0; i < n; ++i) {
+    p[i] = T(normal(generator));
+    g[i] = T(normal(generator));
+    wide_p[i] = static_cast<float>(p[i]);
+    wide_g[i] = static_cast<float>(g[i]);
+  }
+  OptimizerSlice slice, wide;
+  slice.param = p.data();
+  slice.grad = g.data();
+  wide.param = wide_p.data();
+  wide.grad = wide_g.data();
+  slice.size = wide.size = static_cast<int64_t>(n);
+  slice.step = wide.step = 3;
+  slice.product = wide.product = 0.5;
+  for (int k = 0; k < 3; ++k) {
+    state[k].assign(n, 0.25f);
+    wide_state[k] = state[k];
+    slice.state[k] = state[k].data();
+    wide.state[k] = wide_state[k].data();
+  }
+  cpu::optimizer_kernels.step({}, dtype_of<T>, rule, &slice, 1);
+  cpu::optimizer_kernels.step({}, f32, rule, &wide, 1);
+  for (size_t i = 0; i < n; ++i)
+    ASSERT_EQ(static_cast<float>(p[i]), static_cast<float>(T(wide_p[i]))) << "element " << i;
+  for (int k = 0; k < 3; ++k) EXPECT_EQ(state[k], wide_state[k]);
+}
+
+TEST(Step, HalvesAreComputedInF32) {
+  const auto check = [](const char* what, const OptimizerRule& rule) {
+    check_half<BFloat16>(what, rule);
+    check_half<Half>(what, rule);
+  };
+  check("sgd", SgdOptions{.lr = 0.1, .momentum = 0.9, .nesterov = true});
+  check("adam", AdamOptions{.lr = 0.1, .weight_decay = 0.1, .decoupled = true});
+  check("adagrad", AdagradOptions{.lr = 0.1});
+  check("rmsprop", RmspropOptions{.lr = 0.1, .momentum = 0.9});
+  check("adadelta", AdadeltaOptions{});
+  check("adamax", AdamaxOptions{.lr = 0.1});
+  check("nadam", NadamOptions{.lr = 0.1});
+  check("radam", RadamOptions{.lr = 0.1});
+  check("lion", LionOptions{.lr = 0.1, .weight_decay = 0.1});
+  check("lamb", LambDirection{.weight_decay = 0.1});
+  check("lerp", Lerp{.weight = 0.25});
+}
+
 TEST(Clipping, NormDoesNotOverflow) {
   std::vector<float> gradients(100, 1e20f);
   std::vector<ConstSlice> slices;
