@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <weft/weft.h>
 
+#include <cmath>
 #include <sstream>
 
 using namespace weft;
