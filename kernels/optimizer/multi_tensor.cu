@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kSliceThreads)
     }
     write(tile.entry.data, i, values);
   });
-  if (check && !finite) *found_inf = 1;  // every thread that writes writes the same
+  if (check && !finite) atomicExch(found_inf, 1.0f);
 }
 
 template <bool check>
