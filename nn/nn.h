@@ -7,6 +7,7 @@
 #include "nn/layers/dropout.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
+#include "nn/layers/loss.h"
 #include "nn/layers/norm.h"
 #include "nn/layers/pool.h"
 #include "nn/layers/shape.h"

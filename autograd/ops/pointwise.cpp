@@ -15,6 +15,7 @@
 #include "kernels/pointwise/functors/arithmetic-inl.h"
 #include "kernels/pointwise/functors/comparison-inl.h"
 #include "kernels/pointwise/functors/exponential-inl.h"
+#include "kernels/pointwise/functors/loss-inl.h"
 #include "kernels/table.h"
 
 namespace weft {
@@ -130,6 +131,7 @@ Tensor apply(const OpInfo& info, std::initializer_list<const Operand*> operands,
   WEFT_CHECK(dtype != DType::boolean || (info.op != PointwiseOp::neg && info.op != PointwiseOp::sub), info.name,
              "bool has no negative numbers; use logical_not or ne, or convert it with to()");
   if (info.rule == Rule::floating && !is_floating(dtype)) dtype = DType::f32;
+  WEFT_CHECK(info.rule != Rule::integral || !is_floating(dtype), info.name, "expected integers or bool, got {}", dtype);
   if (!is_floating(dtype))
     for (double parameter : parameters)
       WEFT_CHECK(std::trunc(parameter) == parameter, info.name, "{} is no whole number, but the operands are {}",
@@ -194,6 +196,17 @@ DType promoted_dtype(std::initializer_list<const Operand*> operands) {
   return *result;
 }
 
+Tensor pointwise(PointwiseOp op, std::initializer_list<const Operand*> operands, std::array<double, 2> parameters) {
+  switch (op) {
+#define WEFT_POINTWISE(op, ...) \
+  case PointwiseOp::op:         \
+    return apply(op##_info, operands, parameters);
+#include "kernels/pointwise/pointwise.def"
+#undef WEFT_POINTWISE
+  }
+  return {};
+}
+
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   Shape dims;
@@ -219,6 +232,21 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 
 Tensor leaky_relu(const Tensor& x, double negative_slope) { return unary(leaky_relu_info, x, {negative_slope}); }
 Tensor elu(const Tensor& x, double alpha) { return unary(elu_info, x, {alpha}); }
+Tensor hardtanh(const Tensor& x, double low, double high) { return unary(hardtanh_info, x, {low, high}); }
+Tensor relu6(const Tensor& x) { return hardtanh(x, 0, 6); }
+Tensor prelu(const Tensor& x, const Tensor& weight) {
+  const int64_t channels = x.dim() > 1 ? x.size(1) : 1;
+  WEFT_CHECK(weight.dim() <= 1 && (weight.numel() == 1 || weight.numel() == channels), "prelu",
+             "expected a weight with 1 or {} elements for {}, got {}", channels, describe(x), describe(weight));
+  WEFT_CHECK(weight.dtype() == x.dtype(), "prelu", "dtypes differ: {} and {}", describe(x), describe(weight));
+  Shape shape;
+  for (int d = 0; d < x.dim(); ++d) shape.push_back(d == 1 ? weight.numel() : 1);
+  const Operand a(x), b(weight.reshape(weight.numel() == 1 ? Shape{} : shape));
+  return apply(prelu_info, {&a, &b});
+}
+Tensor bitwise_not(const Tensor& x) {
+  return x.dtype() == DType::boolean ? logical_not(x) : unary(bitwise_not_info, x);
+}
 Tensor softplus(const Tensor& x, double beta, double threshold) { return unary(softplus_info, x, {beta, threshold}); }
 Tensor clamp(const Tensor& x, double low, double high) { return unary(clamp_info, x, {low, high}); }
 

@@ -15,6 +15,8 @@
 
 namespace weft {
 
+enum class PointwiseOp : uint8_t;  // kernels/pointwise/pointwise.h
+
 // A Tensor or a number, as an argument.
 class Operand {
  public:
@@ -52,6 +54,10 @@ class Operand {
 // Those with parameters.
 Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
 Tensor elu(const Tensor& x, double alpha = 1);
+Tensor hardtanh(const Tensor& x, double low = -1, double high = 1);
+Tensor relu6(const Tensor& x);                        // hardtanh from 0 to 6
+Tensor prelu(const Tensor& x, const Tensor& weight);  // weight: one number, or one for each slice of dimension 1
+Tensor bitwise_not(const Tensor& x);                  // of bool: logical_not
 Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20);
 Tensor clamp(const Tensor& x, double low, double high = std::numeric_limits<double>::infinity());
 Tensor add(const Operand& a, const Operand& b, double alpha = 1);  // a + alpha · b
@@ -78,6 +84,8 @@ namespace detail {
 Tensor sum_to(const Tensor& x, const Shape& shape);
 // The dtype that an operation on these operands computes in, by torch's promotion rules.
 DType promoted_dtype(std::initializer_list<const Operand*> operands);
+// A line of pointwise.def by its name, for ops that another file of autograd/ops makes public.
+Tensor pointwise(PointwiseOp op, std::initializer_list<const Operand*> operands, std::array<double, 2> parameters = {});
 }  // namespace detail
 
 }  // namespace weft

@@ -47,8 +47,9 @@ WEFT_INLINE V apply(const Functor& f, const V* in) {
 // How many operands a pass reads.
 constexpr int operands_read(int arity, int input) { return input < 0 ? arity : arity + 2; }
 
-// What pointwise.def says of a result, as two questions.
-enum class Rule { floating, numeric, comparison, flat };
+// What pointwise.def says of a result, as three questions.
+enum class Rule { floating, numeric, comparison, flat, integral };
+constexpr bool has_floats(Rule rule) { return rule != Rule::integral; }
 constexpr bool has_integers(Rule rule) { return rule != Rule::floating; }
 constexpr bool has_gradient(Rule rule) { return rule == Rule::floating || rule == Rule::numeric; }
 

@@ -54,8 +54,10 @@ void chunk(const void* const* in, void* out, int64_t n, const double* parameters
 template <class Functor, int arity, Rule rule, int input>
 cpu::ChunkFunction chunk_of_pass(DType compute) {
   if constexpr (input < 0 || (input < arity && has_gradient(rule))) {
-    if (compute == DType::f32) return chunk<arity, input, Functor, float>;
-    if (compute == DType::f64) return chunk<arity, input, Functor, double>;
+    if constexpr (has_floats(rule)) {
+      if (compute == DType::f32) return chunk<arity, input, Functor, float>;
+      if (compute == DType::f64) return chunk<arity, input, Functor, double>;
+    }
     if constexpr (input < 0 && has_integers(rule))
       if (compute == DType::i64) return chunk<arity, input, Functor, int64_t>;
   }

@@ -25,6 +25,7 @@ bool run_arithmetic(Stream stream, PointwiseOp op, PointwisePass pass, const Poi
 bool run_exponential(Stream stream, PointwiseOp op, PointwisePass pass, const PointwiseArguments& arguments);
 bool run_activation(Stream stream, PointwiseOp op, PointwisePass pass, const PointwiseArguments& arguments);
 bool run_comparison(Stream stream, PointwiseOp op, PointwisePass pass, const PointwiseArguments& arguments);
+bool run_loss(Stream stream, PointwiseOp op, PointwisePass pass, const PointwiseArguments& arguments);
 
 namespace {
 
@@ -126,26 +127,33 @@ void launch_width(Stream stream, const PointwiseArguments& args, int64_t first, 
          dim3(kPointwiseThreads), 0, stream, params);
 }
 
+// f32 in the widest accesses; what is left of a single row one by one.
+template <class Functor, int arity, int input>
+bool run_float(Stream stream, const PointwiseArguments& args) {
+  const int64_t row_size = args.layout.row_size();
+  const int width = pack_width(args);
+  const int64_t whole = row_size / width * width;
+  if (width == 8)
+    launch_width<Functor, arity, input, float, 8>(stream, args, 0, whole);
+  else if (width == 4)
+    launch_width<Functor, arity, input, float, 4>(stream, args, 0, whole);
+  if (width == 1)
+    launch_width<Functor, arity, input, float, 1>(stream, args, 0, row_size);
+  else if (whole < row_size)
+    launch_width<Functor, arity, input, float, 1>(stream, args, whole, row_size - whole);
+  return true;
+}
+
 template <class Functor, int arity, functors::Rule rule, int input>
 bool run_pass(Stream stream, const PointwiseArguments& args) {
   if constexpr (input < 0 || (input < arity && functors::has_gradient(rule))) {
     const int64_t row_size = args.layout.row_size();
-    if (args.compute == DType::f32) {
-      const int width = pack_width(args);
-      const int64_t whole = row_size / width * width;
-      if (width == 8)
-        launch_width<Functor, arity, input, float, 8>(stream, args, 0, whole);
-      else if (width == 4)
-        launch_width<Functor, arity, input, float, 4>(stream, args, 0, whole);
-      if (width == 1)
-        launch_width<Functor, arity, input, float, 1>(stream, args, 0, row_size);
-      else if (whole < row_size)
-        launch_width<Functor, arity, input, float, 1>(stream, args, whole, row_size - whole);
-      return true;
-    }
-    if (args.compute == DType::f64) {
-      launch_width<Functor, arity, input, double, 1>(stream, args, 0, row_size);
-      return true;
+    if constexpr (functors::has_floats(rule)) {
+      if (args.compute == DType::f32) return run_float<Functor, arity, input>(stream, args);
+      if (args.compute == DType::f64) {
+        launch_width<Functor, arity, input, double, 1>(stream, args, 0, row_size);
+        return true;
+      }
     }
     if constexpr (input < 0 && functors::has_integers(rule)) {
       if (args.compute == DType::i64) {

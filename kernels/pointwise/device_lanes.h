@@ -25,6 +25,8 @@ WEFT_DEVICE_FUNCTION(log1p)
 WEFT_DEVICE_FUNCTION(sqrt)
 WEFT_DEVICE_FUNCTION(sin)
 WEFT_DEVICE_FUNCTION(cos)
+WEFT_DEVICE_FUNCTION(tan)
+WEFT_DEVICE_FUNCTION(atan)
 WEFT_DEVICE_FUNCTION(tanh)
 WEFT_DEVICE_FUNCTION(erf)
 WEFT_DEVICE_FUNCTION(abs)
@@ -38,6 +40,8 @@ WEFT_INLINE Plain<float> round(Plain<float> x) { return std::rint(x.v); }
 WEFT_INLINE Plain<double> round(Plain<double> x) { return std::rint(x.v); }
 WEFT_INLINE Plain<float> pow(Plain<float> x, Plain<float> y) { return std::pow(x.v, y.v); }
 WEFT_INLINE Plain<double> pow(Plain<double> x, Plain<double> y) { return std::pow(x.v, y.v); }
+WEFT_INLINE Plain<float> atan2(Plain<float> x, Plain<float> y) { return std::atan2(x.v, y.v); }
+WEFT_INLINE Plain<double> atan2(Plain<double> x, Plain<double> y) { return std::atan2(x.v, y.v); }
 WEFT_INLINE Plain<float> fmod(Plain<float> x, Plain<float> y) { return std::fmod(x.v, y.v); }
 WEFT_INLINE Plain<double> fmod(Plain<double> x, Plain<double> y) { return std::fmod(x.v, y.v); }
 

@@ -12,5 +12,6 @@ ChunkFunction arithmetic_chunk(PointwiseOp op, PointwisePass pass, DType compute
 ChunkFunction exponential_chunk(PointwiseOp op, PointwisePass pass, DType compute);
 ChunkFunction activation_chunk(PointwiseOp op, PointwisePass pass, DType compute);
 ChunkFunction comparison_chunk(PointwiseOp op, PointwisePass pass, DType compute);
+ChunkFunction loss_chunk(PointwiseOp op, PointwisePass pass, DType compute);
 
 }  // namespace weft::cpu

@@ -20,6 +20,11 @@
 #else
 #define WEFT_KEEP_comparison(...)
 #endif
+#ifdef WEFT_FAMILY_loss
+#define WEFT_KEEP_loss(...) WEFT_FAMILY_loss(__VA_ARGS__)
+#else
+#define WEFT_KEEP_loss(...)
+#endif
 #define WEFT_POINTWISE(op, Functor, family, arity, rule, ...) WEFT_KEEP_##family(op, Functor, arity, rule)
 #include "kernels/pointwise/pointwise.def"
 #undef WEFT_POINTWISE
@@ -27,3 +32,4 @@
 #undef WEFT_KEEP_exponential
 #undef WEFT_KEEP_activation
 #undef WEFT_KEEP_comparison
+#undef WEFT_KEEP_loss

@@ -98,11 +98,17 @@ WEFT_LANE_FUNCTION(log1p)
 WEFT_LANE_FUNCTION(expm1)
 WEFT_LANE_FUNCTION(sin)
 WEFT_LANE_FUNCTION(cos)
+WEFT_LANE_FUNCTION(tan)
+WEFT_LANE_FUNCTION(atan)
 #undef WEFT_LANE_FUNCTION
 
 template <class T>
 HWY_INLINE Lanes<T> pow(Lanes<T> x, Lanes<T> y) {
   return by_lane(x, y, [](T a, T b) { return static_cast<T>(std::pow(a, b)); });
+}
+template <class T>
+HWY_INLINE Lanes<T> atan2(Lanes<T> x, Lanes<T> y) {
+  return by_lane(x, y, [](T a, T b) { return static_cast<T>(std::atan2(a, b)); });
 }
 template <class T>
 HWY_INLINE Lanes<T> fmod(Lanes<T> x, Lanes<T> y) {

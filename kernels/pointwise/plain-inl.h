@@ -42,6 +42,10 @@ struct Plain {
   friend WEFT_INLINE bool operator>=(Plain a, Plain b) { return a.v >= b.v; }
   friend WEFT_INLINE bool operator==(Plain a, Plain b) { return a.v == b.v; }
   friend WEFT_INLINE bool operator!=(Plain a, Plain b) { return a.v != b.v; }
+  // Of integers; only ops whose result is integral use them.
+  friend WEFT_INLINE Plain operator&(Plain a, Plain b) { return T(a.v & b.v); }
+  friend WEFT_INLINE Plain operator|(Plain a, Plain b) { return T(a.v | b.v); }
+  friend WEFT_INLINE Plain operator^(Plain a, Plain b) { return T(a.v ^ b.v); }
   friend WEFT_INLINE Plain select(bool mask, Plain yes, Plain no) { return mask ? yes : no; }
 
  private:

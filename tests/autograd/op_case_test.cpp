@@ -319,6 +319,8 @@ const std::pair<const char*, const char*> kWithoutRow[] = {
     {"begin_in_place", "checks the rules of in-place writes; computes nothing (engine_test: InPlace)"},
     {"sum_to", "the inverse of broadcasting; every broadcasting row runs it"},
     {"promoted_dtype", "computes no tensor (pointwise_test: Promotion)"},
+    {"pointwise", "any line of pointwise.def; every pointwise row runs it"},
+    {"reduced", "sum() and mean() by a name; the rows of losses run it"},
     {"compute_dtype_of", "computes no tensor"},
     {"check_same_kind", "computes no tensor"},
     {"check_same_device", "computes no tensor"},

@@ -1,21 +1,13 @@
 // Rows of the pointwise ops, made from their table, and the table of all ops.
 #include "tests/autograd/op_cases.h"
+#include "tests/support/pointwise_api.h"
 
 namespace weft::testing {
 namespace {
 
-// The public functions by the names of pointwise.def, with parameters filled in.
-namespace api {
-using namespace weft;
-Tensor add_scaled(const Tensor& a, const Tensor& b) { return add(a, b, 2); }
-Tensor clamp(const Tensor& x) { return weft::clamp(x, -1, 2); }
-Tensor lerp(const Tensor& a, const Tensor& b) { return weft::lerp(a, b, 0.25); }
-Tensor where(const Tensor& condition, const Tensor& yes, const Tensor& no) {
-  return weft::where(gt(condition, 0), yes, no);
-}
-}  // namespace api
+namespace api = pointwise_api;
 
-enum class Rule { floating, numeric, comparison, flat };
+enum class Rule { floating, numeric, comparison, flat, integral };
 
 template <int arity, class F>
 OpCall on_list(F f) {
@@ -46,6 +38,7 @@ OpCase pointwise_case(const char* name, int arity, Rule rule, double low, double
   }
   if (rule == Rule::comparison) c.no_gradient = "a comparison is flat wherever it is defined";
   if (rule == Rule::flat) c.no_gradient = "rounding is flat wherever it is defined";
+  if (rule == Rule::integral) c.no_gradient = "its result is whole numbers";
   return c;
 }
 
@@ -62,6 +55,18 @@ std::vector<OpCase> pointwise_cases() {
   cases.push_back({.name = "number_operands", .inputs = {real({3, 4}, 0.5, 2)}, .call = [](In in) {
                      return 2.5 * in[0] + 1 / (in[0] - 3) - maximum(1, in[0]);
                    }});
+  cases.push_back({.name = "relu6",
+                   .inputs = {real({3, 7}, -3, 9)},
+                   .call = [](In in) { return relu6(in[0]); },
+                   .also = {{{0}}, {{}}}});
+  cases.push_back({.name = "prelu_by_channel",
+                   .covers = {"prelu"},
+                   .inputs = {real({3, 4, 2}), real({4}), real({1})},
+                   .call =
+                       [](In in) {
+                         return std::vector<Tensor>{weft::prelu(in[0], in[1]), weft::prelu(in[0], in[2])};
+                       },
+                   .also = {{{0, 4}, {4}, {1}}, {{5}, {1}, {1}}, {{}, {}, {}}}});
   cases.push_back({.name = "nan_to_num",
                    .inputs = {real({3, 7})},
                    .call = [](In in) { return nan_to_num(in[0], 0.5, 7, -7); },
@@ -78,7 +83,7 @@ std::vector<OpCase> pointwise_cases() {
 
 std::vector<OpCase> op_cases() {
   std::vector<OpCase> all;
-  for (auto* part : {pointwise_cases, reduce_cases, view_cases, index_cases, layer_cases, image_cases})
+  for (auto* part : {pointwise_cases, reduce_cases, view_cases, index_cases, layer_cases, image_cases, loss_cases})
     for (OpCase& c : part()) all.push_back(std::move(c));
   return all;
 }

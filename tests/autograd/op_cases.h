@@ -8,7 +8,8 @@ std::vector<OpCase> pointwise_cases();  // op_cases.cpp, from kernels/pointwise/
 std::vector<OpCase> reduce_cases();     // op_cases_reduce.cpp
 std::vector<OpCase> view_cases();       // op_cases_view.cpp: views, casts, in-place
 std::vector<OpCase> index_cases();      // op_cases_index.cpp: by index, joining, order
-std::vector<OpCase> layer_cases();      // op_cases_layers.cpp: products, norms, losses, attention
+std::vector<OpCase> layer_cases();      // op_cases_layers.cpp: products, norms, attention
 std::vector<OpCase> image_cases();      // op_cases_images.cpp: convolution, pooling, resizing
+std::vector<OpCase> loss_cases();       // op_cases_loss.cpp
 
 }  // namespace weft::testing

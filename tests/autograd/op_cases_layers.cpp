@@ -1,4 +1,4 @@
-// Rows of what layers are made of: products, softmax, norms, losses, embedding, attention,
+// Rows of what layers are made of: products, softmax, norms, embedding, attention,
 // dropout.
 #include "tests/autograd/op_cases.h"
 
@@ -164,43 +164,6 @@ void add_running_statistics(std::vector<OpCase>& cases) {
                    .tolerance = {1e-4, 1e-4}});
 }
 
-void add_losses(std::vector<OpCase>& cases) {
-  using Reduction = LossReduction;
-  for (const auto& [suffix, reduction] :
-       {std::pair{"none", Reduction::none}, std::pair{"sum", Reduction::sum}, std::pair{"mean", Reduction::mean}}) {
-    cases.push_back({.name = fmt::format("cross_entropy_{}", suffix),
-                     .covers = {"cross_entropy"},
-                     .inputs = {real({4, 5}), index_below(5, {4})},
-                     .call = [r = reduction](In in) { return cross_entropy(in[0], in[1], {.reduction = r}); },
-                     .also = {{{70, 130}, {70}}, {{5, 2000}, {5}}},
-                     .tolerance = {1e-4, 1e-4}});
-    cases.push_back({.name = fmt::format("cross_entropy_weighted_{}", suffix),
-                     .covers = {"cross_entropy"},
-                     .inputs = {real({6, 4}), index_below(4, {6}), fixed({4}, 0.5, 2)},
-                     .call =
-                         [r = reduction](In in) {
-                           return cross_entropy(
-                               in[0], in[1],
-                               {.weight = in[2], .ignore_index = 1, .label_smoothing = 0.1, .reduction = r});
-                         },
-                     .tolerance = {1e-4, 1e-4}});
-    cases.push_back({.name = fmt::format("mse_loss_{}", suffix),
-                     .covers = {"mse_loss"},
-                     .inputs = {real({4, 5}), real({4, 5})},
-                     .call = [r = reduction](In in) { return mse_loss(in[0], in[1], r); },
-                     .also = {{{}, {}}, {{0}, {0}}}});
-  }
-  cases.push_back({.name = "cross_entropy_of_images",
-                   .covers = {"cross_entropy"},
-                   .inputs = {real({2, 4, 3}), index_below(4, {2, 3})},
-                   .call = [](In in) { return cross_entropy(in[0], in[1]); },
-                   .tolerance = {1e-4, 1e-4}});
-  cases.push_back({.name = "cross_entropy_of_one",
-                   .covers = {"cross_entropy"},
-                   .inputs = {real({5}), index_below(5, {})},
-                   .call = [](In in) { return cross_entropy(in[0], in[1]); }});
-}
-
 void add_attention(std::vector<OpCase>& cases) {
   const auto add = [&](std::string name, std::vector<OpInput> inputs, OpCall call,
                        std::vector<std::vector<Shape>> also = {}) {
@@ -237,7 +200,6 @@ std::vector<OpCase> layer_cases() {
   add_norms(cases);
   add_channel_norms(cases);
   add_running_statistics(cases);
-  add_losses(cases);
   add_attention(cases);
   cases.push_back({.name = "embedding",
                    .inputs = {real({6, 4}), index_below(6, {3, 5})},

@@ -26,6 +26,7 @@ class Params {
   double real(const std::string& name) const { return golden_number(get(name)); }
   double real(const std::string& name, double otherwise) const { return has(name) ? real(name) : otherwise; }
   int64_t integer(const std::string& name) const { return get(name).as_int(); }
+  int64_t integer(const std::string& name, int64_t otherwise) const { return has(name) ? integer(name) : otherwise; }
   bool flag(const std::string& name, bool otherwise = false) const {
     return has(name) ? get(name).as_bool() : otherwise;
   }

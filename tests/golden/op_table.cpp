@@ -15,6 +15,7 @@ LossReduction reduction(const Params& params) {
   const std::string& name = params.text("reduction");
   if (name == "mean") return LossReduction::mean;
   if (name == "sum") return LossReduction::sum;
+  if (name == "batchmean") return LossReduction::batchmean;
   if (name == "none") return LossReduction::none;
   throw Skip{fmt::format("the reduction {}", name)};
 }
@@ -84,9 +85,33 @@ Tensors cross_entropy_of(Arguments a) {
   CrossEntropyLossOptions options;
   options.reduction = reduction(a.params);
   options.label_smoothing = a.params.real("label_smoothing", 0);
-  options.ignore_index = a.params.integer("ignore_index");
+  options.ignore_index = a.params.integer("ignore_index", -100);
   if (a.params.flag("weight")) options.weight = a.in.at(2);
   return {cross_entropy(a.in.at(0), a.in.at(1), options)};
+}
+Tensors nll_loss_of(Arguments a) {
+  NllLossOptions options;
+  options.reduction = reduction(a.params);
+  options.ignore_index = a.params.integer("ignore_index", -100);
+  if (a.params.flag("weight")) options.weight = a.in.at(2);
+  return {nll_loss(a.in.at(0), a.in.at(1), options)};
+}
+Tensors bce_of(Arguments a) {
+  BinaryCrossEntropyOptions options;
+  options.reduction = reduction(a.params);
+  if (a.params.flag("weight")) options.weight = a.in.at(2);
+  return {binary_cross_entropy(a.in.at(0), a.in.at(1), options)};
+}
+Tensors bce_with_logits_of(Arguments a) {
+  BinaryCrossEntropyWithLogitsOptions options;
+  options.reduction = reduction(a.params);
+  size_t next = 2;
+  if (a.params.flag("weight")) options.weight = a.in.at(next++);
+  if (a.params.flag("pos_weight")) options.pos_weight = a.in.at(next++);
+  return {binary_cross_entropy_with_logits(a.in.at(0), a.in.at(1), options)};
+}
+OpFunction pairwise(Tensor (*op)(const Tensor&, const Tensor&, LossReduction)) {
+  return [op](Arguments a) { return Tensors{op(a.in.at(0), a.in.at(1), reduction(a.params))}; };
 }
 // --- convolution and pooling: a parameter is one number for all dimensions, or a list ---------------------------------
 
@@ -263,6 +288,10 @@ const std::vector<std::pair<std::string_view, OpFunction>>& op_table() {
       {"expm1", unary(expm1)}, {"sign", unary(sign)}, {"floor", unary(floor)}, {"ceil", unary(ceil)},
       {"round", unary(round)}, {"trunc", unary(trunc)}, {"isnan", unary(isnan)}, {"isfinite", unary(isfinite)},
       {"logical_not", unary(logical_not)},
+      {"isinf", unary(isinf)}, {"tan", unary(tan)}, {"atan", unary(atan)}, {"mish", unary(mish)}, {"selu", unary(selu)},
+      {"hardsigmoid", unary(hardsigmoid)}, {"hardswish", unary(hardswish)}, {"relu6", unary(relu6)},
+      {"logsigmoid", unary(logsigmoid)}, {"bitwise_not", unary(bitwise_not)},
+      {"hardtanh", [](Arguments a) { return Tensors{hardtanh(a.in.at(0), a.params.real("min_val", -1), a.params.real("max_val", 1))}; }},
       {"softplus", [](Arguments a) { return Tensors{softplus(a.in.at(0), a.params.real("beta", 1), a.params.real("threshold", 20))}; }},
       {"clamp", [](Arguments a) { return Tensors{clamp(a.in.at(0), a.params.real("min", -kInfinity), a.params.real("max", kInfinity))}; }},
       {"leaky_relu", [](Arguments a) { return Tensors{leaky_relu(a.in.at(0), a.params.real("negative_slope", 0.01))}; }},
@@ -277,6 +306,8 @@ const std::vector<std::pair<std::string_view, OpFunction>>& op_table() {
       {"minimum", binary(minimum)}, {"remainder", binary(remainder)}, {"fmod", binary(fmod)}, {"eq", binary(eq)},
       {"ne", binary(ne)}, {"lt", binary(lt)}, {"le", binary(le)}, {"gt", binary(gt)}, {"ge", binary(ge)},
       {"logical_and", binary(logical_and)}, {"logical_or", binary(logical_or)},
+      {"logical_xor", binary(logical_xor)}, {"bitwise_and", binary(bitwise_and)}, {"bitwise_or", binary(bitwise_or)},
+      {"bitwise_xor", binary(bitwise_xor)}, {"atan2", binary(atan2)}, {"prelu", products(prelu)},
       {"pow_scalar", [](Arguments a) { return Tensors{pow(a.in.at(0), a.params.real("exponent"))}; }},
       {"div_mode", [](Arguments a) {
          const bool down = a.params.text("rounding_mode") == "floor";
@@ -299,9 +330,16 @@ const std::vector<std::pair<std::string_view, OpFunction>>& op_table() {
       {"addmm", [](Arguments a) { return Tensors{addmm(a.in.at(0), a.in.at(1), a.in.at(2), a.params.real("beta", 1), a.params.real("alpha", 1))}; }},
       // layers
       {"softmax", along(softmax)}, {"log_softmax", along(log_softmax)}, {"cross_entropy", cross_entropy_of},
-      {"mse_loss", [](Arguments a) { return Tensors{mse_loss(a.in.at(0), a.in.at(1), reduction(a.params))}; }},
       {"layer_norm", layer_norm_of}, {"rms_norm", rms_norm_of}, {"batch_norm", batch_norm_of}, {"group_norm", group_norm_of},
       {"instance_norm", instance_norm_of}, {"embedding", embedding_of},
+      {"cross_entropy_prob", cross_entropy_of}, {"nll_loss", nll_loss_of}, {"bce", bce_of},
+      {"bce_with_logits", bce_with_logits_of}, {"mse_loss", pairwise(mse_loss)}, {"l1_loss", pairwise(l1_loss)},
+      {"smooth_l1_loss", [](Arguments a) { return Tensors{smooth_l1_loss(a.in.at(0), a.in.at(1), a.params.real("beta", 1), reduction(a.params))}; }},
+      {"huber_loss", [](Arguments a) { return Tensors{huber_loss(a.in.at(0), a.in.at(1), a.params.real("delta", 1), reduction(a.params))}; }},
+      {"kl_div", [](Arguments a) { return Tensors{kl_div(a.in.at(0), a.in.at(1), reduction(a.params), a.params.flag("log_target"))}; }},
+      {"cosine_similarity", [](Arguments a) { return Tensors{cosine_similarity(a.in.at(0), a.in.at(1), a.params.integer("dim", 1), a.params.real("eps", 1e-8))}; }},
+      {"normalize", [](Arguments a) { return Tensors{normalize(a.in.at(0), a.params.real("p", 2), a.params.integer("dim", 1), a.params.real("eps", 1e-12))}; }},
+      {"cosine_embedding_loss", [](Arguments a) { return Tensors{cosine_embedding_loss(a.in.at(0), a.in.at(1), a.in.at(2), a.params.real("margin", 0), reduction(a.params))}; }},
       {"dropout", [](Arguments a) { return Tensors{dropout(a.in.at(0), a.params.real("p"), a.params.flag("training", true))}; }},
       {"dropout_mask", [](Arguments a) { return Tensors{dropout_with_mask(a.in.at(0), a.in.at(1), a.params.real("p"))}; }},
       {"conv2d", conv2d_of}, {"conv1d", conv1d_of}, {"conv_transpose2d", conv_transpose2d_of},

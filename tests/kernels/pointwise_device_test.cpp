@@ -12,17 +12,20 @@ namespace {
 struct OpInfo {
   PointwiseOp op;
   const char* name;
+  std::string_view family;
   int arity;
-  bool integers, gradient;
+  bool floats, integers, gradient;
   double low, high;
 };
 
-enum class Rule { floating, numeric, comparison, flat };
+enum class Rule { floating, numeric, comparison, flat, integral };
 const OpInfo kOps[] = {
 #define WEFT_POINTWISE(op, Functor, family, arity, rule, saves, low, high, call) \
   {PointwiseOp::op,                                                              \
    #op,                                                                          \
+   #family,                                                                      \
    arity,                                                                        \
+   Rule::rule != Rule::integral,                                                 \
    Rule::rule != Rule::floating,                                                 \
    Rule::rule == Rule::floating || Rule::rule == Rule::numeric,                  \
    low,                                                                          \
@@ -70,7 +73,9 @@ std::vector<T> draw(size_t count, const OpInfo& info, bool special, unsigned see
   }
   if constexpr (!std::is_integral_v<T>) {
     constexpr float inf = std::numeric_limits<float>::infinity();
-    const float special_values[] = {inf, -inf, std::numeric_limits<float>::quiet_NaN(), 0.0f, -0.0f, 1.0f, 90.0f};
+    // exp overflows from 89 on, and the CPU's is 0 from -88 down, which a loss may multiply by an infinity.
+    const float large = info.family == "loss" ? 80.0f : 90.0f;
+    const float special_values[] = {inf, -inf, std::numeric_limits<float>::quiet_NaN(), 0.0f, -0.0f, 1.0f, large};
     for (size_t i = 0; special && i < count; i += 3) values[i] = T(special_values[(i / 3 + seed) % 7]);
   }
   return values;
@@ -138,7 +143,7 @@ void check(const TestDevice& device, const OpInfo& info, PointwisePass pass, DTy
     } else if (std::isinf(e) || compute == i64) {
       ASSERT_EQ(a, e) << "element " << i;
     } else {
-      ASSERT_NEAR(a, e, (unit + 2 * (std::is_integral_v<T> ? 0 : kRounding<T>)) * (0.25 + std::abs(e)))
+      ASSERT_NEAR(a, e, (unit + 2 * (std::is_integral_v<T> ? 0 : kRounding<T>)) * (0.5 + std::abs(e)))
           << "element " << i;
     }
   }
@@ -155,6 +160,7 @@ TEST(PointwiseDevice, EveryOpOnEveryLayout) {
   on_devices([](const TestDevice& device) {
     for (const OpInfo& info : kOps) {
       for (const PointwisePass pass : passes(info)) {
+        if (!info.floats) continue;
         for (const Case& c : kCases) check<float>(device, info, pass, f32, c);
         check<double>(device, info, pass, f64, kCases[3]);
         check<double>(device, info, pass, f64, kCases[4]);
@@ -171,6 +177,7 @@ TEST(PointwiseDevice, EveryOpOnEveryLayout) {
 TEST(PointwiseDevice, NanAndInfinityAsOnTheCpu) {
   on_devices([](const TestDevice& device) {
     for (const OpInfo& info : kOps) {
+      if (!info.floats) continue;
       check<float>(device, info, PointwisePass::forward, f32, kCases[0], true);
       check<double>(device, info, PointwisePass::forward, f64, kCases[4], true);
     }

@@ -303,6 +303,30 @@ struct Trunc {
     return trunc(x);
   }
 };
+struct BitwiseAnd {
+  template <class V>
+  WEFT_INLINE V fwd(V a, V b) const {
+    return a & b;
+  }
+};
+struct BitwiseOr {
+  template <class V>
+  WEFT_INLINE V fwd(V a, V b) const {
+    return a | b;
+  }
+};
+struct BitwiseXor {
+  template <class V>
+  WEFT_INLINE V fwd(V a, V b) const {
+    return a ^ b;
+  }
+};
+struct BitwiseNot {
+  template <class V>
+  WEFT_INLINE V fwd(V x) const {
+    return x ^ V(-1);
+  }
+};
 
 }  // namespace weft::WEFT_FUNCTORS
 WEFT_AFTER_FUNCTORS();

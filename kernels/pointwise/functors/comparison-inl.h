@@ -61,6 +61,12 @@ struct LogicalOr {
     return select(either(a != 0, b != 0), V(1), V(0));
   }
 };
+struct LogicalXor {
+  template <class V>
+  WEFT_INLINE V fwd(V a, V b) const {
+    return select(either(both(a != 0, b == 0), both(a == 0, b != 0)), V(1), V(0));
+  }
+};
 struct LogicalNot {
   template <class V>
   WEFT_INLINE V fwd(V x) const {
@@ -74,6 +80,12 @@ struct IsNan {
   }
 };
 // inf - inf and NaN - NaN are NaN.
+struct IsInf {
+  template <class V>
+  WEFT_INLINE V fwd(V x) const {
+    return select(both(x == x, x - x != 0), V(1), V(0));
+  }
+};
 struct IsFinite {
   template <class V>
   WEFT_INLINE V fwd(V x) const {

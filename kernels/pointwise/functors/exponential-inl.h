@@ -107,6 +107,42 @@ struct Cos {
     return -dy * sin(x);
   }
 };
+struct Tan {
+  template <class V>
+  WEFT_INLINE V fwd(V x) const {
+    return tan(x);
+  }
+  template <int, class V>
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
+    return dy * (1 + y * y);
+  }
+};
+struct Atan {
+  template <class V>
+  WEFT_INLINE V fwd(V x) const {
+    return atan(x);
+  }
+  template <int, class V>
+  WEFT_INLINE V bwd(V x, V y, V dy) const {
+    return dy / (1 + x * x);
+  }
+};
+// The gradient at (0, 0), where there is none, is 0.
+struct Atan2 {
+  template <class V>
+  WEFT_INLINE V fwd(V a, V b) const {
+    return atan2(a, b);
+  }
+  template <int input, class V>
+  WEFT_INLINE V bwd(V a, V b, V y, V dy) const {
+    const V square = a * a + b * b;
+    const V scaled = dy / select(square == 0, 1, square);
+    if constexpr (input == 0)
+      return scaled * b;
+    else
+      return -scaled * a;
+  }
+};
 // Gradient: 2 / sqrt(pi) · exp(-x²).
 struct Erf {
   template <class V>
