@@ -19,6 +19,19 @@ using TensorFunction = std::function<Tensor(const std::vector<Tensor>&)>;
 // f(inputs), a scalar, and its gradients by input. The inputs' own grad() is left alone.
 std::pair<Tensor, std::vector<Tensor>> value_and_grad(const TensorFunction& f, const std::vector<Tensor>& inputs);
 
+// Those gradients alone.
+std::vector<Tensor> grad(const TensorFunction& f, const std::vector<Tensor>& inputs);
+
+// f(inputs), and vᵀ · J by input, where J is the Jacobian of f at `inputs`; v has the value's shape. (jacobian.cpp)
+std::pair<Tensor, std::vector<Tensor>> vjp(const TensorFunction& f, const std::vector<Tensor>& inputs, const Tensor& v);
+// f(inputs), and the sum of J_i · v_i over the inputs; v_i has the shape of input i. Takes a double backward of f.
+std::pair<Tensor, Tensor> jvp(const TensorFunction& f, const std::vector<Tensor>& inputs, const std::vector<Tensor>& v);
+// By input, d value / d input: the value's dimensions, then the input's. One backward an element of the value; 0 where f
+// does not depend on an input.
+std::vector<Tensor> jacobian(const TensorFunction& f, const std::vector<Tensor>& inputs);
+// Of a function with one value: element [i][j] is d²f / d input i d input j, the dimensions of input i, then of j.
+std::vector<std::vector<Tensor>> hessian(const TensorFunction& f, const std::vector<Tensor>& inputs);
+
 // f(inputs) without keeping what happens inside: backward runs f once more (Chen et al. 2016, "Training deep nets with
 // sublinear memory cost"). Random ops repeat their first draw.
 Tensor checkpoint(const TensorFunction& f, const std::vector<Tensor>& inputs);

@@ -4,6 +4,7 @@
 #include "autograd/ops/attention.h"
 #include "autograd/ops/conv.h"
 #include "autograd/ops/dropout.h"
+#include "autograd/ops/einsum.h"
 #include "autograd/ops/embedding.h"
 #include "autograd/ops/fold.h"
 #include "autograd/ops/index.h"

@@ -52,6 +52,21 @@ void add_products(std::vector<OpCase>& cases) {
       [](In in) { return addmm(in[0], in[1], in[2], 0.5, 2); });
   add("addmm_without_input", {"addmm"}, {real({5}), real({3, 4}), real({4, 5})},
       [](In in) { return addmm(in[0], in[1], in[2], 0); });
+  const auto einsum_of = [&](const std::string& name, const std::string& equation, std::vector<OpInput> inputs,
+                             std::vector<std::vector<Shape>> also = {}) {
+    add(
+        "einsum_" + name, {"einsum"}, std::move(inputs), [equation](In in) { return einsum(equation, in); },
+        std::move(also));
+  };
+  einsum_of("matrices", "ij,jk->ik", {real({3, 4}), real({4, 5})}, {{{0, 4}, {4, 5}}, {{3, 0}, {0, 5}}});
+  einsum_of("batches", "...ij,...kj->...ik", {real({2, 1, 3, 4}), real({3, 2, 4})});
+  einsum_of("implicit", "ba,ac", {real({3, 4}), real({4, 5})});
+  einsum_of("trace", "ii", {real({4, 4})}, {{{0, 0}}});
+  einsum_of("diagonal_and_sum", "iji,jk->i", {real({3, 2, 3}), real({2, 4})});
+  einsum_of("chain", "ab,bc,cd,ad->b", {real({2, 3}), real({3, 4}), real({4, 2}), real({2, 2})});
+  einsum_of("outer", "i,j,k->kji", {real({2}), real({3}), real({4})});
+  einsum_of("broadcast", "ij,ij->ij", {real({3, 1}), real({1, 4})});
+  einsum_of("of_numbers", ",->", {real({}), real({})});
   add("outer", {"outer"}, {real({3}), real({4})}, [](In in) { return outer(in[0], in[1]); }, {{{0}, {4}}});
   add("dot", {"dot"}, {real({6}), real({6})}, [](In in) { return dot(in[0], in[1]); }, {{{0}, {0}}});
 }

@@ -148,6 +148,36 @@ const std::vector<WrongCall> kShapes = {
      },
      "dot",
      {"[2, 2]"}},
+    {"einsum_letters",
+     [] {
+       einsum("ij,jk->ik", {f({2, 3}), f({3})});
+     },
+     "einsum",
+     {"ij,jk->ik", "[3]"}},
+    {"einsum_sizes",
+     [] {
+       einsum("ij,jk->ik", {f({2, 3}), f({4, 5})});
+     },
+     "einsum",
+     {"3", "[4, 5]"}},
+    {"einsum_count",
+     [] {
+       einsum("ij,jk->ik", {f({2, 3})});
+     },
+     "einsum",
+     {"2", "1"}},
+    {"einsum_unknown",
+     [] {
+       einsum("ij->ik", {f({2, 3})});
+     },
+     "einsum",
+     {"'k'"}},
+    {"einsum_character",
+     [] {
+       einsum("i1->i", {f({2, 3})});
+     },
+     "einsum",
+     {"'1'"}},
     // Layers' ops.
     {"conv2d_channels",
      [] {

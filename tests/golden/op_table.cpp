@@ -328,6 +328,7 @@ const std::vector<std::pair<std::string_view, OpFunction>>& op_table() {
       {"matmul", products(matmul)}, {"bmm", products(bmm)}, {"outer", products(outer)}, {"dot", products(dot)},
       {"linear", [](Arguments a) { return Tensors{linear(a.in.at(0), a.in.at(1), a.in.size() > 2 ? a.in[2] : Tensor())}; }},
       {"addmm", [](Arguments a) { return Tensors{addmm(a.in.at(0), a.in.at(1), a.in.at(2), a.params.real("beta", 1), a.params.real("alpha", 1))}; }},
+      {"einsum", [](Arguments a) { return Tensors{einsum(a.params.text("equation"), a.in)}; }},
       // layers
       {"softmax", along(softmax)}, {"log_softmax", along(log_softmax)}, {"cross_entropy", cross_entropy_of},
       {"layer_norm", layer_norm_of}, {"rms_norm", rms_norm_of}, {"batch_norm", batch_norm_of}, {"group_norm", group_norm_of},
