@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <regex>
+#include <typeinfo>
 #include <unordered_set>
 
 #include "autograd/node.h"
@@ -97,6 +102,22 @@ std::vector<NamedTensor> ModuleBase::named_parameters() const {
         result.emplace_back(joined(prefix, slot.name), *slot.tensor);
   });
   return result;
+}
+
+std::vector<NamedTensor> ModuleBase::direct_parameters() const {
+  std::vector<NamedTensor> result;
+  for (const Slot& slot : parameters_)
+    if (slot.tensor->defined()) result.emplace_back(slot.name, *slot.tensor);
+  return result;
+}
+
+std::string ModuleBase::type_name() const {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status), std::free);
+  if (status != 0) return typeid(*this).name();
+  static const std::regex unnamed(R"(\(anonymous namespace\)::)"), scope(R"([^<>, ]*::)");
+  return std::regex_replace(std::regex_replace(text.get(), unnamed, ""), scope, "");
 }
 
 std::vector<Tensor> ModuleBase::parameters() const {
@@ -223,6 +244,107 @@ void ModuleBase::run_hooks(std::span<Tensor* const> outputs) {
   if (!hooks_) return;
   const auto hooks = *hooks_;
   for (const auto& [id, hook] : hooks) hook(*this, outputs);
+}
+
+namespace detail {
+
+struct BackwardHooks {
+  std::shared_ptr<std::vector<std::pair<uint64_t, BackwardPreHook>>> before;
+  std::shared_ptr<std::vector<std::pair<uint64_t, BackwardHook>>> after;
+};
+
+// One call of a module. The graph may outlive the module, which then has no hooks any more.
+struct BackwardWatch {
+  ModuleBase* module;
+  std::weak_ptr<BackwardHooks> hooks;
+  size_t inputs = 0;
+  bool waits_for_inputs = false;  // some argument needs a gradient
+  Gradients grad_outputs;
+
+  template <class List, class... Arguments>
+  void run(std::shared_ptr<List> BackwardHooks::*list, Arguments... arguments) const {
+    const auto alive = hooks.lock();
+    if (!alive || !((*alive).*list)) return;
+    const List copy = *((*alive).*list);  // a hook may remove itself
+    for (const auto& [id, hook] : copy) hook(*module, arguments...);
+  }
+  void run_after(Gradients& grad_inputs) const {
+    run(&BackwardHooks::after, std::span<Tensor>(grad_inputs), std::span<const Tensor>(grad_outputs));
+  }
+};
+
+}  // namespace detail
+
+HookHandle ModuleBase::register_full_backward_pre_hook(BackwardPreHook hook) {
+  if (!backward_hooks_) backward_hooks_ = std::make_shared<detail::BackwardHooks>();
+  return add_to(backward_hooks_->before, std::move(hook));
+}
+HookHandle ModuleBase::register_full_backward_hook(BackwardHook hook) {
+  if (!backward_hooks_) backward_hooks_ = std::make_shared<detail::BackwardHooks>();
+  return add_to(backward_hooks_->after, std::move(hook));
+}
+
+namespace {
+
+// Replaces the tensors by others on the same memory that a node of its own stands behind.
+void put_node(const char* name, std::span<Tensor* const> tensors, BackwardFunction backward) {
+  std::vector<Tensor> before, after;
+  for (Tensor* t : tensors) {
+    before.push_back(*t);
+    after.push_back(t->alias(t->shape(), t->strides(), t->offset()));
+  }
+  after = record(name, before, std::move(after), std::move(backward));
+  for (size_t i = 0; i < tensors.size(); ++i) *tensors[i] = after[i];
+}
+
+}  // namespace
+
+std::shared_ptr<detail::BackwardWatch> ModuleBase::watch_inputs(std::span<Tensor* const> inputs) {
+  auto watch = std::make_shared<detail::BackwardWatch>();
+  watch->module = this;
+  watch->hooks = backward_hooks_;
+  watch->inputs = inputs.size();
+  std::vector<Tensor*> differentiable;
+  std::vector<size_t> positions;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (GradMode::enabled() && inputs[i]->requires_grad()) {
+      differentiable.push_back(inputs[i]);
+      positions.push_back(i);
+    }
+  watch->waits_for_inputs = !differentiable.empty();
+  if (watch->waits_for_inputs)
+    put_node("module_inputs", differentiable, [watch, positions](Node&, const Gradients& grads) -> Gradients {
+      Gradients by_argument(watch->inputs), result;
+      for (size_t i = 0; i < positions.size(); ++i) by_argument[positions[i]] = grads[i];
+      watch->run_after(by_argument);
+      for (const size_t position : positions) result.push_back(by_argument[position]);
+      return result;
+    });
+  return watch;
+}
+
+void ModuleBase::watch_outputs(const std::shared_ptr<detail::BackwardWatch>& watch, std::span<Tensor* const> outputs) {
+  std::vector<Tensor*> differentiable;
+  std::vector<size_t> positions;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i]->requires_grad()) {
+      differentiable.push_back(outputs[i]);
+      positions.push_back(i);
+    }
+  if (differentiable.empty() || !GradMode::enabled()) return;
+  const size_t count = outputs.size();
+  put_node("module_outputs", differentiable, [=](Node&, const Gradients& grads) -> Gradients {
+    Gradients by_output(count), result;
+    for (size_t i = 0; i < positions.size(); ++i) by_output[positions[i]] = grads[i];
+    watch->run(&detail::BackwardHooks::before, std::span<Tensor>(by_output));
+    watch->grad_outputs = by_output;
+    for (const size_t position : positions) result.push_back(by_output[position]);
+    if (!watch->waits_for_inputs) {
+      Gradients none(watch->inputs);
+      watch->run_after(none);
+    }
+    return result;
+  });
 }
 
 }  // namespace weft::nn

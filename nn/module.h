@@ -16,6 +16,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -31,11 +32,24 @@ using NamedTensor = std::pair<std::string, Tensor>;
 using ForwardPreHook = std::function<void(ModuleBase& module, std::span<const Tensor* const> inputs)>;
 // Sees the tensors among the results, after forward, and may replace them.
 using ForwardHook = std::function<void(ModuleBase& module, std::span<Tensor* const> outputs)>;
+// Sees the gradients of the results of a call, undefined where there is none, before they go into the module, and may
+// replace them.
+using BackwardPreHook = std::function<void(ModuleBase& module, std::span<Tensor> grad_outputs)>;
+// Sees them and, when a backward pass has come through the module, the gradients of the tensors among its arguments
+// (undefined where none is needed), which it may replace.
+using BackwardHook =
+    std::function<void(ModuleBase& module, std::span<Tensor> grad_inputs, std::span<const Tensor> grad_outputs)>;
 
 struct LoadReport {
   std::vector<std::string> missing;     // in the module, not in the state dict
   std::vector<std::string> unexpected;  // in the state dict, not in the module
 };
+
+namespace detail {
+// The backward hooks of one module and where one call of it stands; made in module.cpp.
+struct BackwardHooks;
+struct BackwardWatch;
+}  // namespace detail
 
 class ModuleBase {
  public:
@@ -53,6 +67,11 @@ class ModuleBase {
   std::vector<std::pair<std::string, ModuleBase*>> named_modules();
   // The direct children.
   std::vector<std::pair<std::string, ModuleBase*>> named_children() const;
+
+  // This module's own, not those below it, in order of registration; a tied one too.
+  std::vector<NamedTensor> direct_parameters() const;
+  // The class's name without namespaces: "Linear".
+  std::string type_name() const;
 
   // All parameters and persistent buffers by name, also tied ones under each name. The tensors are detached and share
   // memory with the module.
@@ -75,6 +94,10 @@ class ModuleBase {
 
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
   HookHandle register_forward_hook(ForwardHook hook);
+  // Of arguments and results, backward hooks know those that are tensors themselves or, for results, in pairs, tuples
+  // and vectors; what a module changes in place must not be among its arguments.
+  HookHandle register_full_backward_pre_hook(BackwardPreHook hook);
+  HookHandle register_full_backward_hook(BackwardHook hook);
 
  protected:
   ModuleBase() = default;
@@ -90,6 +113,11 @@ class ModuleBase {
   bool has_forward_hooks() const { return (pre_hooks_ && !pre_hooks_->empty()) || (hooks_ && !hooks_->empty()); }
   void run_pre_hooks(std::span<const Tensor* const> inputs);
   void run_hooks(std::span<Tensor* const> outputs);
+
+  bool has_backward_hooks() const { return backward_hooks_ != nullptr; }
+  // Puts nodes into the graph at both ends of a call: on the arguments, which are replaced, and on the results.
+  std::shared_ptr<detail::BackwardWatch> watch_inputs(std::span<Tensor* const> inputs);
+  void watch_outputs(const std::shared_ptr<detail::BackwardWatch>& watch, std::span<Tensor* const> outputs);
 
  private:
   struct Slot {
@@ -107,6 +135,7 @@ class ModuleBase {
   // None until the first hook.
   std::shared_ptr<std::vector<std::pair<uint64_t, ForwardPreHook>>> pre_hooks_;
   std::shared_ptr<std::vector<std::pair<uint64_t, ForwardHook>>> hooks_;
+  std::shared_ptr<detail::BackwardHooks> backward_hooks_;
   ModuleBase* parent_ = nullptr;
   bool training_ = true;
 };
@@ -121,8 +150,13 @@ template <class A, class B>
 void collect(std::vector<const Tensor*>& list, const std::pair<A, B>& pair);
 template <class... T>
 void collect(std::vector<const Tensor*>& list, const std::tuple<T...>& tuple);
+// A struct says by a member tensors() which it holds.
 template <class T>
-void collect(std::vector<const Tensor*>&, const T&) {}
+void collect(std::vector<const Tensor*>& list, const T& other) {
+  if constexpr (requires { other.tensors(); })
+    for (const Tensor* t : other.tensors())
+      if (t->defined()) list.push_back(t);
+}
 template <class A, class B>
 void collect(std::vector<const Tensor*>& list, const std::pair<A, B>& pair) {
   collect(list, pair.first);
@@ -134,6 +168,12 @@ void collect(std::vector<const Tensor*>& list, const std::tuple<T...>& tuple) {
 }
 }  // namespace detail
 
+namespace detail {
+// An argument of a call as it is kept while hooks look at it: tensors as handles of their own, which may be replaced.
+template <class T>
+using Kept = std::conditional_t<std::is_same_v<std::decay_t<T>, Tensor>, Tensor, T&&>;
+}  // namespace detail
+
 // The base of every module class: gives it its call operator. `Derived` has a member `forward` of any signature.
 template <class Derived>
 class Module : public ModuleBase {
@@ -141,22 +181,52 @@ class Module : public ModuleBase {
   template <class... Arguments>
   auto operator()(Arguments&&... arguments) {
     Derived& self = static_cast<Derived&>(*this);
-    if (!has_forward_hooks()) return self.forward(std::forward<Arguments>(arguments)...);
-    std::vector<const Tensor*> inputs;
-    (detail::collect(inputs, arguments), ...);
-    run_pre_hooks(inputs);
-    auto result = self.forward(std::forward<Arguments>(arguments)...);
-    std::vector<const Tensor*> found;
-    detail::collect(found, result);
-    std::vector<Tensor*> outputs;
-    for (const Tensor* t : found) outputs.push_back(const_cast<Tensor*>(t));
-    run_hooks(outputs);
-    return result;
+    if (has_backward_hooks()) return watched(self, std::forward<Arguments>(arguments)...);
+    return hooked(self, std::forward<Arguments>(arguments)...);
   }
 
  protected:
   Module() = default;
   Module(ModuleBase* parent, std::string name) : ModuleBase(parent, std::move(name)) {}
+
+ private:
+  template <class... Arguments>
+  auto hooked(Derived& self, Arguments&&... arguments) {
+    if (!has_forward_hooks()) return self.forward(std::forward<Arguments>(arguments)...);
+    std::vector<const Tensor*> inputs;
+    (detail::collect(inputs, arguments), ...);
+    run_pre_hooks(inputs);
+    auto result = self.forward(std::forward<Arguments>(arguments)...);
+    run_hooks(tensors_in(result));
+    return result;
+  }
+
+  template <class... Arguments>
+  auto watched(Derived& self, Arguments&&... arguments) {
+    std::tuple<detail::Kept<Arguments>...> kept{std::forward<Arguments>(arguments)...};
+    std::vector<Tensor*> inputs;
+    const auto add = [&](auto& argument) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(argument)>, Tensor>) inputs.push_back(&argument);
+    };
+    std::apply([&](auto&... argument) { (add(argument), ...); }, kept);
+    const auto watch = watch_inputs(inputs);
+    auto result = std::apply(
+        [&](auto&... argument) { return hooked(self, static_cast<passed_on<Arguments>>(argument)...); }, kept);
+    watch_outputs(watch, tensors_in(result));
+    return result;
+  }
+  // A kept tensor goes on as an lvalue, any other argument as it came.
+  template <class T>
+  using passed_on = std::conditional_t<std::is_same_v<std::decay_t<T>, Tensor>, Tensor&, T&&>;
+
+  template <class Result>
+  static std::vector<Tensor*> tensors_in(Result& result) {
+    std::vector<const Tensor*> found;
+    detail::collect(found, result);
+    std::vector<Tensor*> outputs;
+    for (const Tensor* t : found) outputs.push_back(const_cast<Tensor*>(t));
+    return outputs;
+  }
 };
 
 // A list of modules of one class, named "0", "1", …: nn::ModuleList<Block> h{this, "h"}; h.emplace_back(config);

@@ -192,8 +192,10 @@ std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
   WEFT_CHECK(x.dim() > 0, "unbind", "a 0-d tensor has no dimension to take apart");
   const int d = wrap_dim(dim, x.dim(), "unbind");
-  std::vector<Tensor> slices;
-  for (int64_t i = 0; i < x.size(d); ++i) slices.push_back(select(x, d, i));
+  if (x.size(d) == 0) return {};
+  // By split, whose one node joins all gradients; a select each would add as many tensors of x's size.
+  std::vector<Tensor> slices = split(x, 1, d);
+  for (Tensor& slice : slices) slice = squeeze(slice, d);
   return slices;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "autograd/functional.h"
 #include "autograd/ops/common.h"
@@ -14,16 +15,16 @@ namespace {
 
 constexpr const char* kName = "scaled_dot_product_attention";
 
-// The formula itself, on differentiable ops: for double backward, for dropout of the probabilities, and for a mask that
-// is learned.
-Tensor composite(const Tensor& q, const Tensor& k_in, const Tensor& v_in, const AttentionOptions& options) {
-  const int64_t group = q.size(1) / k_in.size(1);
-  const auto repeat = [group](const Tensor& x) {
-    if (group == 1) return x;
-    return x.unsqueeze(2).expand({-1, -1, group, -1, -1}).reshape({x.size(0), x.size(1) * group, x.size(2), x.size(3)});
-  };
-  const Tensor k = repeat(k_in), v = repeat(v_in);
-  Tensor scores = matmul(q * options.scale, k.transpose(-1, -2));
+// Each key-value head once for every query head that uses it.
+Tensor repeat_heads(const Tensor& x, int64_t heads) {
+  const int64_t group = heads / x.size(1);
+  if (group == 1) return x;
+  return x.unsqueeze(2).expand({-1, -1, group, -1, -1}).reshape({x.size(0), heads, x.size(2), x.size(3)});
+}
+
+// The probabilities on differentiable ops; the options are checked and complete.
+Tensor probabilities(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
+  Tensor scores = matmul(q * *options.scale, repeat_heads(k, q.size(1)).transpose(-1, -2));
   constexpr double lowest = -std::numeric_limits<double>::infinity();
   if (options.causal)
     scores = where(ge(arange(q.size(2), q.device()).unsqueeze(1), arange(k.size(2), q.device()).unsqueeze(0)), scores,
@@ -31,10 +32,66 @@ Tensor composite(const Tensor& q, const Tensor& k_in, const Tensor& v_in, const 
   if (options.mask.defined())
     scores = options.mask.dtype() == DType::boolean ? where(options.mask, scores, lowest)
                                                     : scores + options.mask.to(scores.dtype());
+  if (k.size(2) == 0) return scores;
   // Rows without a key: softmax of zeros, then nothing of it.
   const Tensor seen = gt(amax(scores, {-1}, true), lowest);
-  const Tensor probabilities = where(seen, softmax(where(seen, scores, 0.0), -1), 0.0);
-  return matmul(dropout(probabilities, options.dropout), v);
+  return dropout(where(seen, softmax(where(seen, scores, 0.0), -1), 0.0), options.dropout);
+}
+
+// The formula itself: for double backward, for dropout of the probabilities, and for a mask that is learned.
+Tensor composite(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  return matmul(probabilities(q, k, options), repeat_heads(v, q.size(1)));
+}
+
+// The window as part of the mask: where a query does not see a key, whatever the mask says.
+Tensor with_window(const Tensor& mask, int64_t window, int64_t queries, int64_t keys, Device device) {
+  const Tensor distance = arange(queries, device).unsqueeze(1) - arange(keys, device).unsqueeze(0);
+  const Tensor near = lt(abs(distance), window);
+  if (!mask.defined()) return near;
+  if (mask.dtype() == DType::boolean) return logical_and(mask, near);
+  return where(near, mask, -std::numeric_limits<double>::infinity());
+}
+
+// Checks the options and fills in what they leave open, for q and k of four dimensions.
+AttentionOptions completed(const Tensor& q, const Tensor& k, AttentionOptions options) {
+  WEFT_CHECK(options.window >= 0, kName, "expected a window of keys, or 0 for all, got {}", options.window);
+  WEFT_CHECK(options.dropout >= 0 && options.dropout <= 1, kName,
+             "expected a probability of dropout from 0 to 1, got {}", options.dropout);
+  if (options.mask.defined()) {
+    detail::check_same_device(kName, q, options.mask);
+    WEFT_CHECK(options.mask.dtype() == DType::boolean || is_floating(options.mask.dtype()), kName,
+               "expected a mask of bool or of a floating-point dtype, got {}", describe(options.mask));
+    const Shape scores = {q.size(0), q.size(1), q.size(2), k.size(2)};
+    WEFT_CHECK(broadcast_shapes(options.mask.shape(), scores, kName) == scores, kName,
+               "the mask {} does not broadcast to the scores {}", describe(options.mask), scores);
+  }
+  if (!options.scale) options.scale = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(q.size(3), 1)));
+  if (options.window > 0) {
+    options.mask = with_window(options.mask, options.window, q.size(2), k.size(2), q.device());
+    options.window = 0;
+  }
+  return options;
+}
+
+// Any number of batch dimensions as one.
+Tensor over_many_batches(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options) {
+  WEFT_CHECK(k.dim() == q.dim() && v.dim() == q.dim(), kName,
+             "expected as many dimensions in q, k and v, got {}, {}, {}", describe(q), describe(k), describe(v));
+  const int last_batch = q.dim() - 4;
+  for (int d = 0; d <= last_batch; ++d)
+    WEFT_CHECK(k.size(d) == q.size(d) && v.size(d) == q.size(d), kName, "batches of q {}, k {} and v {} differ",
+               describe(q), describe(k), describe(v));
+  Shape shape = q.shape();
+  if (options.mask.defined() && options.mask.dim() > 3) {
+    Shape full = q.shape();
+    const int mask_dims = options.mask.dim();
+    for (int d = 1; d <= 3; ++d) full[-d] = options.mask.size(mask_dims - d);
+    options.mask = options.mask.expand(full).flatten(0, last_batch);
+  }
+  shape[-1] = v.size(-1);
+  return scaled_dot_product_attention(q.flatten(0, last_batch), k.flatten(0, last_batch), v.flatten(0, last_batch),
+                                      options)
+      .reshape(shape);
 }
 
 struct Plan {
@@ -51,7 +108,7 @@ Plan plan_of(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
                 .keys = k.size(2),
                 .head_dim = q.size(3),
                 .value_dim = v.size(3),
-                .scale = options.scale,
+                .scale = *options.scale,
                 .causal = options.causal};
   if (options.mask.defined()) {
     plan.mask = options.mask.dtype() == DType::boolean ? options.mask : options.mask.detach().to(q.dtype());
@@ -79,6 +136,9 @@ Tensor empty_by_time(const Tensor& like, int64_t heads, int64_t time, int64_t di
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options) {
+  if (q.dim() == 2 && k.dim() == 2 && v.dim() == 2)
+    return scaled_dot_product_attention(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), options).squeeze(0);
+  if (q.dim() > 4) return over_many_batches(q, k, v, options);
   if (q.dim() == 3 && k.dim() == 3 && v.dim() == 3) {  // one head
     if (options.mask.defined() && options.mask.dim() == 3) options.mask = options.mask.unsqueeze(1);
     return scaled_dot_product_attention(q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1), options).squeeze(1);
@@ -94,13 +154,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
              "{} query heads are not a multiple of {} key-value heads", q.size(1), k.size(1));
   detail::check_same_kind(kName, q, k);
   detail::check_same_kind(kName, q, v);
-  if (options.mask.defined()) {
-    detail::check_same_device(kName, q, options.mask);
-    const Shape scores{q.size(0), q.size(1), q.size(2), k.size(2)};
-    WEFT_CHECK(broadcast_shapes(options.mask.shape(), scores, kName) == scores, kName,
-               "the mask {} does not broadcast to {} (batch, heads, queries, keys)", describe(options.mask), scores);
-  }
-  if (options.scale == 0) options.scale = 1 / std::sqrt(std::max(1.0, static_cast<double>(q.size(3))));
+  options = completed(q, k, std::move(options));
   if (const DType compute = detail::compute_dtype_of(q, kName); compute != q.dtype())
     return scaled_dot_product_attention(q.to(compute), k.to(compute), v.to(compute), options).to(q.dtype());
   if (options.dropout > 0 || (options.mask.defined() && any_requires_grad({options.mask})))
@@ -145,6 +199,19 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                   }
                   return {dq, dk, dv};
                 });
+}
+
+Tensor attention_weights(const Tensor& q, const Tensor& k, AttentionOptions options) {
+  WEFT_CHECK(q.dim() == 4 && k.dim() == 4 && q.size(0) == k.size(0) && q.size(3) == k.size(3) && k.size(1) > 0 &&
+                 q.size(1) % k.size(1) == 0,
+             "attention_weights",
+             "expected [batch, heads, time, dim] for q and k, equal but for heads and time, got {}, {}", describe(q),
+             describe(k));
+  detail::check_same_kind("attention_weights", q, k);
+  options = completed(q, k, std::move(options));
+  if (const DType compute = detail::compute_dtype_of(q, "attention_weights"); compute != q.dtype())
+    return probabilities(q.to(compute), k.to(compute), options).to(q.dtype());
+  return probabilities(q, k, options);
 }
 
 }  // namespace weft

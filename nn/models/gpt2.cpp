@@ -92,4 +92,34 @@ Tensor GPT2::forward(const Tensor& tokens) {
   return lm_head(transformer(tokens));
 }
 
+GPT2Config GPT2Config::from_json(const Tree& config) {
+  if (const std::string type = config_text(config, "model_type", "gpt2"); type != "gpt2")
+    fail(ErrorCode::unsupported, "GPT2", "expected model_type gpt2, got '{}'", type);
+  const std::string activation = config_text(config, "activation_function", "gelu_new");
+  if (activation != "gelu_new" && activation != "gelu_pytorch_tanh")
+    fail(ErrorCode::unsupported, "GPT2", "expected activation_function gelu_new, got '{}'", activation);
+  if (!config_flag(config, "scale_attn_weights", true) || config_flag(config, "scale_attn_by_inverse_layer_idx", false))
+    fail(ErrorCode::unsupported, "GPT2", "attention is scaled by 1/sqrt(head size) alone here");
+  const GPT2Config base;
+  return {.vocab_size = config_int(config, "vocab_size", base.vocab_size),
+          .n_positions = config_int(config, "n_positions", base.n_positions),
+          .n_embd = config_int(config, "n_embd", base.n_embd),
+          .n_layer = config_int(config, "n_layer", base.n_layer),
+          .n_head = config_int(config, "n_head", base.n_head),
+          .n_inner = config_int(config, "n_inner", 0),
+          .dropout = config_real(config, "resid_pdrop", 0.1),
+          .layer_norm_epsilon = config_real(config, "layer_norm_epsilon", base.layer_norm_epsilon)};
+}
+
+std::unique_ptr<GPT2> GPT2::from_pretrained(const std::filesystem::path& folder, PretrainedOptions options) {
+  const StateDict weights = renamed(read_weights(folder), [](const std::string& name) {
+    // Causal masks that older versions stored.
+    if (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")) return std::string();
+    return name.starts_with("transformer.") || name.starts_with("lm_head.") ? name : "transformer." + name;
+  });
+  auto gpt = std::make_unique<GPT2>(GPT2Config::from_json(read_config(folder)));
+  load_pretrained(*gpt, weights, options, "GPT2", folder);
+  return gpt;
+}
+
 }  // namespace weft::nn::models

@@ -8,6 +8,7 @@
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
 #include "nn/layers/norm.h"
+#include "nn/models/pretrained.h"
 
 namespace weft::nn::models {
 
@@ -20,6 +21,9 @@ struct GPT2Config {
   int64_t n_inner = 0;  // width of the feed-forward layer; 0: 4 · n_embd
   double dropout = 0;   // of embeddings, attention output and feed-forward output
   double layer_norm_epsilon = 1e-5;
+
+  // From config.json of a GPT-2 model; an error for other activations and for attention that is not scaled.
+  static GPT2Config from_json(const Tree& config);
 };
 
 // Causal self-attention over [batch, time, n_embd].
@@ -69,6 +73,8 @@ struct GPT2Transformer : Module<GPT2Transformer> {
 
 struct GPT2 : Module<GPT2> {
   explicit GPT2(const GPT2Config& config);
+  // A folder of a GPT2LMHeadModel, or of a GPT2Model, whose names lack "transformer.".
+  static std::unique_ptr<GPT2> from_pretrained(const std::filesystem::path& folder, PretrainedOptions options = {});
   // tokens i64 [batch, time], time <= n_positions → logits [batch, time, vocab_size].
   Tensor forward(const Tensor& tokens);
 

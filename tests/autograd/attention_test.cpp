@@ -30,7 +30,7 @@ Tensor plain(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionO
       options.mask.defined()
           ? options.mask.detach().to(options.mask.dtype() == boolean ? boolean : f64).expand(scores_shape).clone()
           : Tensor();
-  const double scale = options.scale == 0 ? 1 / std::sqrt(static_cast<double>(q.size(3))) : options.scale;
+  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(3))));
   const auto out = o.view<double>(), queries = wide_q.view<double>(), keys = wide_k.view<double>(),
              values = wide_v.view<double>();
   for (int64_t b = 0; b < q.size(0); ++b)
@@ -186,6 +186,56 @@ TEST(Attention, DropoutOfProbabilities) {
         return scaled_dot_product_attention(x, k, ones_v, {.dropout = 0.5});
       },
       q);
+}
+
+TEST(Attention, WindowIsAMask) {
+  const Tensor q = sample({1, 2, 6, 4}), k = sample({1, 2, 7, 4}, 8), v = sample({1, 2, 7, 4}, 9);
+  const Tensor distance = arange(6).unsqueeze(1) - arange(7).unsqueeze(0);
+  expect_near(scaled_dot_product_attention(q, k, v, {.window = 2}),
+              scaled_dot_product_attention(q, k, v, {.mask = abs(distance) < 2}), 0);
+  expect_near(scaled_dot_product_attention(q, k, v, {.causal = true, .window = 3}),
+              scaled_dot_product_attention(q, k, v, {.mask = logical_and(distance >= 0, distance < 3)}), 1e-12);
+  expect_near(matmul(attention_weights(q, k, {.causal = true, .window = 3}), v),
+              scaled_dot_product_attention(q, k, v, {.causal = true, .window = 3}), 1e-12);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, v, {.window = -1}), Error);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, v, {.dropout = 2}), Error);
+  EXPECT_THROW(scaled_dot_product_attention(q, k, v, {.mask = ones({6, 7}, i64)}), Error);
+}
+
+TEST(Attention, ScaleOfZeroIsTheMean) {
+  const Tensor q = sample({1, 1, 2, 4}), v = sample({1, 1, 3, 4}, 9);
+  expect_near(scaled_dot_product_attention(q, v, v, {.scale = 0.0}), mean(v, {2}, true).expand({1, 1, 2, 4}), 1e-12);
+}
+
+TEST(Rope, DependsOnTheDistance) {
+  const Tensor q = sample({1, 1, 1, 8}), k = sample({1, 1, 1, 8}, 8);
+  for (const bool interleaved : {false, true}) {
+    const auto score = [&](int64_t at, int64_t other) {
+      const auto turned = [&](const Tensor& x, int64_t position) {
+        return rope(x, tensor(std::vector<int64_t>{position}), {.interleaved = interleaved});
+      };
+      return sum(turned(q, at) * turned(k, other)).item();
+    };
+    EXPECT_NEAR(score(5, 2), score(105, 102), 1e-9);
+    EXPECT_NEAR(score(0, 0), sum(q * k).item(), 1e-12);
+  }
+  // Pairs (0, 4), (1, 5), … or (0, 1), (2, 3), …: the same but for the order of the elements.
+  const Tensor order = tensor(std::vector<int64_t>{0, 4, 1, 5, 2, 6, 3, 7});
+  const Tensor position = tensor(std::vector<int64_t>{7});
+  expect_near(index_select(rope(q, position), 3, order),
+              rope(index_select(q, 3, order), position, {.interleaved = true}), 1e-12);
+}
+
+TEST(Rope, FarPositionsAndErrors) {
+  const RopeTables tables = rope_tables(tensor(std::vector<int64_t>{0, 131071}), {.dim = 2});
+  EXPECT_NEAR(tables.cos[1].item(), std::cos(131071.0), 1e-5);
+  EXPECT_NEAR(tables.sin[1].item(), std::sin(131071.0), 1e-5);
+  const Tensor x = sample({1, 1, 2, 6});
+  EXPECT_THROW(rope(x, arange(3)), Error);
+  EXPECT_THROW(rope(x, arange(2), {.dim = 8}), Error);
+  EXPECT_THROW(rope(x, arange(2), {.dim = 3}), Error);
+  EXPECT_THROW(rope(x, zeros({2})), Error);
+  EXPECT_THROW(rope_tables(arange(2), {.dim = 4, .scaling = {.low_freq_factor = 2, .high_freq_factor = 1}}), Error);
 }
 
 TEST(Attention, Errors) {

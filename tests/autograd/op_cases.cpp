@@ -83,7 +83,8 @@ std::vector<OpCase> pointwise_cases() {
 
 std::vector<OpCase> op_cases() {
   std::vector<OpCase> all;
-  for (auto* part : {pointwise_cases, reduce_cases, view_cases, index_cases, layer_cases, image_cases, loss_cases})
+  for (auto* part :
+       {pointwise_cases, reduce_cases, view_cases, index_cases, layer_cases, image_cases, loss_cases, sequence_cases})
     for (OpCase& c : part()) all.push_back(std::move(c));
   return all;
 }

@@ -11,5 +11,6 @@ std::vector<OpCase> index_cases();      // op_cases_index.cpp: by index, joining
 std::vector<OpCase> layer_cases();      // op_cases_layers.cpp: products, norms, attention
 std::vector<OpCase> image_cases();      // op_cases_images.cpp: convolution, pooling, resizing
 std::vector<OpCase> loss_cases();       // op_cases_loss.cpp
+std::vector<OpCase> sequence_cases();   // op_cases_sequence.cpp: rope, projected attention, recurrent networks
 
 }  // namespace weft::testing

@@ -204,6 +204,19 @@ void add_attention(std::vector<OpCase>& cases) {
   add("flags", {q, k, v, flags({3, 5})}, [=](In in) { return attend(in, {.mask = in[3]}); });
   add("bias", {q, k, v, fixed({2, 3, 5})}, [=](In in) { return attend(in, {.mask = in[3]}); });
   add("learned_bias", {q, k, v, real({2, 1, 5})}, [=](In in) { return attend(in, {.mask = in[3]}); });
+  add("window", {real({1, 2, 6, 4}), real({1, 2, 6, 4}), real({1, 2, 6, 3})},
+      [=](In in) { return attend(in, {.causal = true, .window = 3}); });
+  cases.push_back({.name = "attention_weights",
+                   .inputs = {real({1, 4, 3, 4}), k, flags({3, 5})},
+                   .call = [](In in) { return attention_weights(in[0], in[1], {.mask = in[2], .window = 4}); },
+                   .also = {{{0, 2, 3, 4}, {0, 2, 5, 4}, {3, 5}}},
+                   .no_special = kProducts,
+                   .tolerance = {1e-4, 1e-4}});
+  add("window_and_flags", {q, k, v, flags({3, 5})}, [=](In in) { return attend(in, {.mask = in[3], .window = 2}); });
+  add("window_and_bias", {q, k, v, fixed({2, 3, 5})}, [=](In in) { return attend(in, {.mask = in[3], .window = 2}); });
+  add("many_batches", {real({2, 1, 2, 3, 4}), real({2, 1, 2, 5, 4}), real({2, 1, 2, 5, 4}), flags({2, 1, 1, 3, 5})},
+      [=](In in) { return attend(in, {.mask = in[3]}); });
+  add("two_dimensions", {real({3, 4}), real({5, 4}), real({5, 2})}, [=](In in) { return attend(in, {}); });
   add("dropout", {q, k, v}, with_fixed_draws([=](In in) { return attend(in, {.causal = true, .dropout = 0.3}); }));
 }
 

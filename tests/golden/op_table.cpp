@@ -272,9 +272,70 @@ Tensors attention_of(Arguments a) {
   a.params.flag("enable_gqa");  // the shapes say it
   AttentionOptions options;
   options.causal = a.params.flag("is_causal");
-  options.scale = a.params.real("scale", 0);
+  if (a.params.has("scale")) options.scale = a.params.real("scale");
+  options.dropout = a.params.real("dropout_p", 0);
   if (a.params.has("mask")) options.mask = a.in.at(3);
   return {scaled_dot_product_attention(a.in.at(0), a.in.at(1), a.in.at(2), options)};
+}
+Tensors rope_of(Arguments a) {
+  return {rope(a.in.at(0), a.in.at(1),
+               {.dim = a.params.integer("dim"),
+                .base = a.params.real("base", 10000),
+                .interleaved = a.params.flag("interleaved")})};
+}
+Tensors multihead_of(Arguments a) {
+  const auto input = [&](size_t i) { return i < a.in.size() ? a.in[i] : Tensor(); };
+  return {multihead_self_attention(input(0), input(1), input(2), input(3), input(4),
+                                   {.heads = a.params.integer("heads"),
+                                    .batch_first = a.params.flag("batch_first", true),
+                                    .attention = {.causal = a.params.flag("causal")}})};
+}
+// The inputs of a recurrent network by torch's names.
+struct RecurrentArguments {
+  Tensor x, h0, c0;
+  std::vector<RecurrentWeights> weights;
+  RecurrentOptions options;
+};
+RecurrentArguments recurrent_arguments(Arguments a) {
+  a.params.integer("hidden_size");  // the weights say it
+  a.params.flag("bias");
+  RecurrentArguments r;
+  r.options = {.num_layers = a.params.integer("num_layers"),
+               .bidirectional = a.params.flag("bidirectional"),
+               .batch_first = a.params.flag("batch_first"),
+               .dropout = a.params.real("dropout", 0),
+               .training = a.params.flag("training")};
+  a.params.has("proj_size");
+  const std::vector<Tree>& names = a.params.get("input_names").as_list();
+  const auto input = [&](const std::string& name) {
+    for (size_t i = 0; i < names.size(); ++i)
+      if (names[i].as_string() == name) return a.in.at(i);
+    return Tensor();
+  };
+  r.x = input("x");
+  r.h0 = input("h0");
+  r.c0 = input("c0");
+  for (int64_t layer = 0; layer < r.options.num_layers; ++layer)
+    for (const char* direction : {"", "_reverse"}) {
+      if (*direction && !r.options.bidirectional) continue;
+      const std::string end = fmt::format("_l{}{}", layer, direction);
+      r.weights.push_back({input("weight_ih" + end), input("weight_hh" + end), input("bias_ih" + end),
+                           input("bias_hh" + end), input("weight_hr" + end)});
+    }
+  return r;
+}
+Tensors lstm_of(Arguments a) {
+  const RecurrentArguments r = recurrent_arguments(a);
+  const RecurrentResult result = lstm(r.x, r.h0, r.c0, r.weights, r.options);
+  return {result.output, result.h, result.c};
+}
+OpFunction recurrent(RecurrentResult (*op)(const Tensor&, const Tensor&, const std::vector<RecurrentWeights>&,
+                                           const RecurrentOptions&)) {
+  return [op](Arguments a) {
+    const RecurrentArguments r = recurrent_arguments(a);
+    const RecurrentResult result = op(r.x, r.h0, r.weights, r.options);
+    return Tensors{result.output, result.h};
+  };
 }
 
 // clang-format off
@@ -354,6 +415,8 @@ const std::vector<std::pair<std::string_view, OpFunction>>& op_table() {
       {"im2col", [](Arguments a) { return Tensors{im2col(a.in.at(0), fold_options(a.params))}; }},
       {"col2im", [](Arguments a) { return Tensors{col2im(a.in.at(0), output_size_of(a.params), fold_options(a.params))}; }},
       {"sdpa", attention_of},
+      {"scaled_dot_product_attention", attention_of}, {"rope", rope_of}, {"multihead_self_attention", multihead_of},
+      {"lstm", lstm_of}, {"gru", recurrent(gru)}, {"rnn_tanh", recurrent(rnn_tanh)}, {"rnn_relu", recurrent(rnn_relu)},
       // by index
       {"gather", [](Arguments a) { return Tensors{gather(a.in.at(0), a.params.integer("dim"), a.in.at(1))}; }},
       {"scatter", [](Arguments a) { return Tensors{scatter(a.in.at(0), a.params.integer("dim"), a.in.at(1), a.in.at(2))}; }},
