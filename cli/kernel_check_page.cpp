@@ -204,6 +204,7 @@ std::string times(const Tree& finding) {
 struct SourceNotes {
   std::map<int64_t, std::vector<const Tree*>> figures;
   std::map<int64_t, std::vector<const Tree*>> findings;
+  std::map<int64_t, int64_t> arithmetic;
   std::set<const Tree*> kernels;
 };
 
@@ -216,6 +217,8 @@ class Page {
         notes.figures[line["at"]["line"].as_int()].push_back(&line);
         notes.kernels.insert(&kernel);
       }
+      for (const Tree& line : kernel["arithmetic"].as_list())
+        note(line["at"]).arithmetic[line["at"]["line"].as_int()] += line["operations"].as_int();
       for (const Tree& finding : kernel["findings"].as_list()) {
         for (const char* place : {"at", "other"}) {
           const Tree& at = finding[place];
@@ -264,19 +267,21 @@ class Page {
   std::string kernels() const {
     std::string out =
         "<div class=\"card\"><table class=\"kernels\"><tr><th>kernel</th><th>launches</th><th>threads</th><th>read</th>"
-        "<th>written</th><th>coalesced</th><th>bank conflicts</th><th>lanes</th>"
+        "<th>written</th><th>FLOP</th><th>FLOP / byte</th><th>coalesced</th><th>bank conflicts</th><th>lanes</th>"
         "<th>errors</th></tr>\n";
     for (const Tree& kernel : report_["kernels"].as_list()) {
       const double coalescing = kernel["coalescing"].as_double();
       const double conflict = kernel["conflict"].as_double();
       const int64_t errors = kernel["errors"].as_int();
       out += fmt::format(
-          "<tr><td><a href=\"#{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{:.0f} "
+          "<tr><td><a href=\"#{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td "
+          "class=\"{}\">{:.0f} "
           "%</td>"
           "<td class=\"{}\">×{:.1f}</td><td>{:.1f}</td><td class=\"{}\">{}</td></tr>\n",
           escaped(anchor(kernel["defined_at"])), escaped(kernel["name"].as_string()),
           count_text(kernel["launches"].as_int()), count_text(kernel["threads"].as_int()),
-          bytes_text(kernel["read_bytes"].as_int()), bytes_text(kernel["written_bytes"].as_int()), grade(coalescing),
+          bytes_text(kernel["read_bytes"].as_int()), bytes_text(kernel["written_bytes"].as_int()),
+          operations_text(kernel["operations"]), intensity_text(kernel["intensity"]), grade(coalescing),
           100 * coalescing, grade_conflict(conflict), conflict, 32 * kernel["active"].as_double(),
           errors ? "bad" : "soft", errors ? count_text(errors) : "–");
     }
@@ -324,6 +329,11 @@ class Page {
     if (figures != notes.figures.end()) {
       ++lines;
       for (const Tree* line : merged(figures->second)) cells += figure(*line);
+    }
+    if (const auto computed = notes.arithmetic.find(number); computed != notes.arithmetic.end()) {
+      if (cells.empty()) ++lines;
+      cells += fmt::format("<div class=\"figure\"><span>arithmetic</span><span>{} FLOP</span></div>",
+                           operations_text(computed->second));
     }
     std::string style = cells.empty() ? "" : "hit";
     std::string messages;

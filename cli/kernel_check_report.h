@@ -17,5 +17,8 @@ std::string kernel_page(const Tree& report, const std::string& title);
 std::string bytes_text(int64_t bytes);
 std::string count_text(int64_t count);
 std::string path_text(const std::string& path);
+// Of floating-point operations, "12.6 M"; operations a byte, "0.17". Null is "?" and "-".
+std::string operations_text(const Tree& count);
+std::string intensity_text(const Tree& intensity);
 
 }  // namespace weft::cli

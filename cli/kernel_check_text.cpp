@@ -110,6 +110,19 @@ std::string bytes_text(int64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
 }
 
+std::string operations_text(const Tree& count) {
+  if (count.is_null()) return "?";
+  constexpr std::array<const char*, 5> units = {"", " k", " M", " G", " T"};
+  auto value = static_cast<double>(count.as_int());
+  size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < units.size(); ++unit) value /= 1000;
+  return unit == 0 ? fmt::format("{}", count.as_int()) : fmt::format("{:.1f}{}", value, units[unit]);
+}
+
+std::string intensity_text(const Tree& intensity) {
+  return intensity.is_null() ? "-" : fmt::format("{:.2f}", intensity.as_double());
+}
+
 std::string path_text(const std::string& path) {
   std::error_code error;
   const auto near = std::filesystem::proximate(path, error);
@@ -119,8 +132,8 @@ std::string path_text(const std::string& path) {
 std::string kernel_table_text(const Tree& report, bool colour) {
   const Palette palette(colour);
   const Tree::List& kernels = report["kernels"].as_list();
-  Table table(
-      {"kernel", "launches", "threads", "read", "written", "coalesced", "conflicts", "lanes", "errors", "remarks"});
+  Table table({"kernel", "launches", "threads", "read", "written", "FLOP", "FLOP/B", "coalesced", "conflicts", "lanes",
+               "errors", "remarks"});
   std::vector<const Tree*> order;
   for (const Tree& kernel : kernels) order.push_back(&kernel);
   const auto moved = [](const Tree& kernel) {
@@ -136,7 +149,8 @@ std::string kernel_table_text(const Tree& report, bool colour) {
     const auto remarks = static_cast<int64_t>((*kernel)["findings"].size()) - errors;
     table.add({(*kernel)["name"].as_string(), count_text((*kernel)["launches"].as_int()),
                count_text((*kernel)["threads"].as_int()), bytes_text((*kernel)["read_bytes"].as_int()),
-               bytes_text((*kernel)["written_bytes"].as_int()), percent((*kernel)["coalescing"].as_double()),
+               bytes_text((*kernel)["written_bytes"].as_int()), operations_text((*kernel)["operations"]),
+               intensity_text((*kernel)["intensity"]), percent((*kernel)["coalescing"].as_double()),
                fmt::format("×{:.1f}", (*kernel)["conflict"].as_double()),
                fmt::format("{:.1f}", 32 * (*kernel)["active"].as_double()), errors ? count_text(errors) : "-",
                remarks ? count_text(remarks) : "-"});

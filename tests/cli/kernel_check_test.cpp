@@ -73,10 +73,29 @@ TEST_F(KernelCheck, WritesJsonAndAPage) {
   EXPECT_EQ(kernel["name"].as_string(), "transpose<32>");
   EXPECT_EQ(kernel["findings"][0]["kind"].as_string(), "bank conflict");
   EXPECT_NEAR(kernel["conflict"].as_double(), 32, 1e-6);
+  EXPECT_EQ(kernel["operations"].as_int(), 0);
+  EXPECT_EQ(kernel["intensity"].as_double(), 0);
   const std::string page = read_text(folder / "r.html");
   EXPECT_NE(page.find("unpadded_transpose.cu"), std::string::npos);
   EXPECT_NE(page.find("×32.0"), std::string::npos);
   EXPECT_EQ(page.find("http"), std::string::npos) << "the page loads nothing";
+}
+
+TEST_F(KernelCheck, ArithmeticIsCounted) {
+  const TemporaryFolder folder;
+  const auto result =
+      check({"--json", folder / "r.json", "--html", folder / "r.html", gallery_program(), "strided_loads-repaired"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  // 4096 elements of 4 bytes are read and added to 256 sums of 4 bytes, which begin as 0.
+  EXPECT_NE(result.out.find("FLOP/B"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("  4.1 k    0.24"), std::string::npos) << result.out;
+  const Tree report = parse_json(read_text(folder / "r.json"));
+  const Tree& kernel = report["kernels"][0];
+  EXPECT_EQ(kernel["operations"].as_int(), 4096);
+  EXPECT_NEAR(kernel["intensity"].as_double(), 4096.0 / (4096 * 4 + 256 * 4), 1e-6);
+  ASSERT_EQ(kernel["arithmetic"].size(), 1u);
+  EXPECT_EQ(kernel["arithmetic"][0]["operations"].as_int(), 4096);
+  EXPECT_NE(read_text(folder / "r.html").find("4.1 k FLOP"), std::string::npos);
 }
 
 TEST_F(KernelCheck, AnUntracedProgramIsToldWhatToDo) {

@@ -37,6 +37,9 @@ class Observer {
   // ldmatrix: the calling lane's row of 16 bytes.
   virtual void matrix_row_read(const void* shared, size_t bytes, const void* pc) = 0;
 
+  // mma, on the last lane to arrive: what the warp has done, a product and a sum being two operations.
+  virtual void matrices_multiplied(uint64_t operations, const void* pc) = 0;
+
   // An error in the kernel, as the launch is going to throw it. The launch goes on to stop.
   virtual void kernel_error(const char* text) = 0;
 };

@@ -204,7 +204,9 @@ void load_matrix(uint32_t (&r)[4], const void* row, bool transposed, Location at
 
 void multiply_tile(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], Format format, Location at) {
   TileOperands own{d, a, b, format};
-  whole_warp(WarpOperation::multiply, own, at, [](auto&& lane_operands) {
+  const void* const pc = __builtin_return_address(0);
+  whole_warp(WarpOperation::multiply, own, at, [pc](auto&& lane_operands) {
+    if (Observer* watcher = observer()) watcher->matrices_multiplied(2 * 16 * 8 * 16, pc);
     float left[16][16], right[16][8], sums[16][8];
     for (unsigned lane = 0; lane < kWarpSize; ++lane) {
       const TileOperands& operands = lane_operands(lane);

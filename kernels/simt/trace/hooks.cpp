@@ -1,5 +1,6 @@
-// The functions that -fsanitize=thread has the compiler call before each access to memory, so that the examination sees
-// what kernels touch: a kernel's source needs nothing for that, and its return address tells the line.
+// The functions that -fsanitize=thread has the compiler call before each access to memory, and
+// -fsanitize-coverage=trace-pc at the beginning of each basic block, so that the examination sees what kernels touch and
+// how often what runs: a kernel's source needs nothing for that, and the return address tells the line.
 //
 // The names and meanings are those of ThreadSanitizer's runtime (LLVM, compiler-rt/lib/tsan), whose place this unit
 // takes; it is not compiled with the option itself.
@@ -29,6 +30,10 @@ extern "C" {
 
 // Called once a unit, before main or when its library is opened.
 void __tsan_init() { weft::trace::add_traced_module(__builtin_return_address(0)); }
+void __sanitizer_cov_trace_pc() {
+  weft::trace::Recorder* const recorder = weft::trace::Recorder::active;
+  if (recorder && weft::emulator::current.block) recorder->block_ran(__builtin_return_address(0));
+}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}

@@ -166,6 +166,12 @@ void Recorder::matrix_row_read(const void* shared, size_t bytes, const void* pc)
   examine(shared, bytes, Access::load, Role::plain, pc);
 }
 
+void Recorder::matrices_multiplied(uint64_t operations, const void* pc) {
+  if (busy_ || !kernel_) return;
+  const Busy busy(busy_);
+  kernel_->products[pc] += operations;
+}
+
 void Recorder::warp_synced(unsigned mask) {
   const Busy busy(busy_);
   clocks_.join(current.thread, mask);

@@ -16,6 +16,7 @@
 
 #include "kernels/simt/emulator/config.h"
 #include "kernels/simt/emulator/observer.h"
+#include "kernels/simt/trace/arithmetic.h"
 #include "kernels/simt/trace/memory_map.h"
 #include "kernels/simt/trace/races.h"
 #include "kernels/simt/trace/report.h"
@@ -38,6 +39,8 @@ struct KernelRecord {
   uint64_t blocks = 0;
   uint64_t threads = 0;
   std::vector<Site> sites;
+  BlockCounts ran;                                     // basic blocks
+  std::unordered_map<const void*, uint64_t> products;  // operations of mma, by the address of the call
   std::unordered_map<uint64_t, uint32_t> site_numbers;
   std::map<std::tuple<Kind, uint32_t, uint32_t, std::string>, RawFinding> findings;
 };
@@ -58,6 +61,12 @@ class Recorder final : public emulator::Observer {
 
   // --- the compiler's calls ---
   void access(const void* address, size_t bytes, Access kind, const void* pc);
+  void block_ran(const void* pc) {
+    if (busy_ || !kernel_) return;
+    busy_ = true;
+    kernel_->ran.add(pc);
+    busy_ = false;
+  }
 
   // --- emulator::Observer ---
   void launch_begin(const emulator::Launch& launch) override;
@@ -69,6 +78,7 @@ class Recorder final : public emulator::Observer {
   void copy_landed(void* shared, const void* global, size_t bytes, const void* pc) override;
   void warp_synced(unsigned mask) override;
   void matrix_row_read(const void* shared, size_t bytes, const void* pc) override;
+  void matrices_multiplied(uint64_t operations, const void* pc) override;
   void kernel_error(const char* text) override;
 
  private:

@@ -61,6 +61,12 @@ double KernelReport::active() const {
   return possible ? static_cast<double>(lanes) / static_cast<double>(possible) : 1;
 }
 
+std::optional<double> KernelReport::intensity() const {
+  const uint64_t bytes = read_bytes + written_bytes;
+  if (!operations || bytes == 0) return std::nullopt;
+  return static_cast<double>(*operations) / static_cast<double>(bytes);
+}
+
 size_t KernelReport::errors() const {
   return static_cast<size_t>(
       std::count_if(findings.begin(), findings.end(), [](const Finding& finding) { return is_error(finding.kind); }));
@@ -110,6 +116,10 @@ std::string json(const LineFigures& line) {
       line.needed_passes, line.stride, line.coalescing(), line.conflict(), line.active());
 }
 
+std::string json(const LineArithmetic& line) {
+  return fmt::format(R"({{"at": {}, "operations": {}}})", json(line.at), line.operations);
+}
+
 std::string json(const Finding& finding) {
   return fmt::format(
       R"({{"kind": "{}", "error": {}, "at": {}, "other": {}, "count": {}, "text": {}, "description": {}}})",
@@ -130,12 +140,15 @@ std::string json(const std::vector<Item>& items, std::string_view indent) {
 std::string json(const KernelReport& kernel) {
   return fmt::format(
       R"({{"name": {}, "defined_at": {}, "launched_at": {}, "launches": {}, "blocks": {}, "threads": {}, )"
-      R"("read_bytes": {}, "written_bytes": {}, "coalescing": {:.4f}, )"
+      R"("read_bytes": {}, "written_bytes": {}, "operations": {}, "intensity": {}, "coalescing": {:.4f}, )"
       R"("conflict": {:.4f}, "active": {:.4f}, "errors": {},)"
-      "\n   \"findings\": {},\n   \"lines\": {}}}",
+      "\n   \"findings\": {},\n   \"lines\": {},\n   \"arithmetic\": {}}}",
       quoted(kernel.name), json(kernel.defined_at), json(kernel.launched_at), kernel.launches, kernel.blocks,
-      kernel.threads, kernel.read_bytes, kernel.written_bytes, kernel.coalescing(), kernel.conflict(), kernel.active(),
-      kernel.errors(), json(kernel.findings, "    "), json(kernel.lines, "    "));
+      kernel.threads, kernel.read_bytes, kernel.written_bytes,
+      kernel.operations ? fmt::format("{}", *kernel.operations) : "null",
+      kernel.intensity() ? fmt::format("{:.6g}", *kernel.intensity()) : "null", kernel.coalescing(), kernel.conflict(),
+      kernel.active(), kernel.errors(), json(kernel.findings, "    "), json(kernel.lines, "    "),
+      json(kernel.arithmetic, "    "));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 // to functions of ours (hooks.cpp) instead of the ThreadSanitizer runtime. docs/kernels.md says how to read a report.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,6 +85,12 @@ struct LineFigures {
   }
 };
 
+// Floating-point operations of a line, of all threads and launches (arithmetic.h says what counts).
+struct LineArithmetic {
+  Line at;
+  uint64_t operations = 0;
+};
+
 struct KernelReport {
   std::string name;  // "softmax_rows<float, 4>"
   Line defined_at;
@@ -95,12 +102,16 @@ struct KernelReport {
   std::vector<Finding> findings;   // errors first
   uint64_t read_bytes = 0;         // from global memory: 32 a sector
   uint64_t written_bytes = 0;
+  std::optional<uint64_t> operations;      // on floating-point numbers; null where the machine code cannot be read
+  std::vector<LineArithmetic> arithmetic;  // by file, line
 
   // Of all requests to global memory.
   double coalescing() const;
   // The worst line's.
   double conflict() const;
   double active() const;
+  // Operations a byte of global memory, read or written; null without either figure.
+  std::optional<double> intensity() const;
   size_t errors() const;
 };
 

@@ -89,6 +89,8 @@ class Summary {
     for (const KernelRecord& kernel : kernels) {
       addresses.push_back({kernel.address, false});
       for (const Site& site : kernel.sites) addresses.push_back({site.pc, true});
+      arithmetic_.push_back(arithmetic_of(kernel));
+      for (const Computation& each : arithmetic_.back().computations) addresses.push_back(each.at);
     }
     const std::vector<std::vector<Frame>> frames = resolve(addresses);
     for (const auto& stack : frames)
@@ -97,13 +99,50 @@ class Summary {
     size_t next = 0;
     for (const KernelRecord& kernel : kernels) {
       const size_t own = next;
-      next += 1 + kernel.sites.size();
+      const Arithmetic& arithmetic = arithmetic_[report_.kernels.size()];
+      next += 1 + kernel.sites.size() + arithmetic.computations.size();
       report_.kernels.push_back(summarise(kernel, frames.data() + own));
+      add_arithmetic(arithmetic, frames.data() + own + 1 + kernel.sites.size(), report_.kernels.back());
     }
   }
   Report take() { return std::move(report_); }
 
  private:
+  struct Computation {
+    Address at;
+    uint64_t operations;
+  };
+  struct Arithmetic {
+    bool known = false;
+    std::vector<Computation> computations;
+  };
+
+  static Arithmetic arithmetic_of(const KernelRecord& kernel) {
+    Arithmetic arithmetic;
+    if (const auto counted = operations(kernel.ran)) {
+      arithmetic.known = true;
+      for (const Operations& each : *counted)
+        arithmetic.computations.push_back({{each.instruction, false}, each.count});
+    }
+    for (const auto& [pc, count] : kernel.products) arithmetic.computations.push_back({{pc, true}, count});
+    return arithmetic;
+  }
+
+  // `frames`: of each computation.
+  static void add_arithmetic(const Arithmetic& arithmetic, const std::vector<Frame>* frames, KernelReport& report) {
+    uint64_t all = 0;
+    std::map<std::pair<std::string, int>, uint64_t> lines;
+    for (size_t i = 0; i < arithmetic.computations.size(); ++i) {
+      // What converts a small format is a conversion, be it done by a multiplication here.
+      if (!frames[i].empty() && frames[i].front().at.file.ends_with("/kernels/base/half.h")) continue;
+      const uint64_t count = arithmetic.computations[i].operations;
+      all += count;
+      if (const Frame* frame = kernel_frame(frames[i])) lines[{frame->at.file, frame->at.line}] += count;
+    }
+    if (arithmetic.known) report.operations = all;
+    for (const auto& [at, count] : lines) report.arithmetic.push_back({{at.first, at.second}, count});
+  }
+
   // `frames`: of the kernel, then of each of its sites.
   KernelReport summarise(const KernelRecord& kernel, const std::vector<Frame>* frames) const {
     KernelReport report;
@@ -170,6 +209,7 @@ class Summary {
     findings.push_back(std::move(finding));
   }
 
+  std::vector<Arithmetic> arithmetic_;  // by kernel
   std::vector<std::string> files_;
   Report report_;
 };

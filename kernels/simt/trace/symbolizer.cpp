@@ -1,80 +1,23 @@
 #include "kernels/simt/trace/symbolizer.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <link.h>
-#include <spawn.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <sstream>
 #include <utility>
 
-extern char** environ;
+#include "kernels/simt/trace/binutils.h"
 
 namespace weft::trace {
 namespace {
 
 using Key = std::pair<const void*, bool>;
 
-struct Module {
-  std::string path;
-  uintptr_t base = 0;
-};
-
-Module module_of(const void* pc) {
-  Dl_info info{};
-  link_map* map = nullptr;
-  if (!dladdr1(pc, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) || !map) return {};
-  // The program itself has no name there.
-  std::string path = map->l_name && *map->l_name ? map->l_name : "/proc/self/exe";
-  std::error_code error;
-  const auto real = std::filesystem::canonical(path, error);
-  return {error ? path : real.string(), map->l_addr};
-}
-
 // Runs addr2line on `offsets`; empty if there is none.
 std::string run_addr2line(const std::string& path, const std::vector<uintptr_t>& offsets) {
   std::ostringstream text;
   for (const uintptr_t offset : offsets) text << "0x" << std::hex << offset << '\n';
-  const std::string input = text.str();
-  // The questions are in memory, so that nobody waits for anybody; the answers come through a pipe until its end.
-  const int questions = memfd_create("weft-addresses", MFD_CLOEXEC);
-  int answers[2] = {-1, -1};
-  std::string output;
-  if (questions >= 0 && write(questions, input.data(), input.size()) == static_cast<ssize_t>(input.size()) &&
-      lseek(questions, 0, SEEK_SET) == 0 && pipe2(answers, O_CLOEXEC) == 0) {
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, questions, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, answers[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    const char* arguments[] = {"addr2line", "-a", "-i", "-f", "-C", "-e", path.c_str(), nullptr};
-    pid_t child = 0;
-    const int status =
-        posix_spawnp(&child, arguments[0], &actions, nullptr, const_cast<char* const*>(arguments), environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(std::exchange(answers[1], -1));
-    if (status == 0) {
-      char buffer[1 << 14];
-      for (;;) {
-        const ssize_t count = read(answers[0], buffer, sizeof(buffer));
-        if (count > 0)
-          output.append(buffer, static_cast<size_t>(count));
-        else if (count == 0 || errno != EINTR)
-          break;
-      }
-      while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
-    }
-  }
-  for (const int descriptor : {questions, answers[0], answers[1]})
-    if (descriptor >= 0) close(descriptor);
-  return output;
+  return run_tool({"addr2line", "-a", "-i", "-f", "-C", "-e", path}, text.str());
 }
 
 // "/build/../kernels/x.cu:31 (discriminator 2)"
@@ -113,7 +56,7 @@ std::vector<std::vector<Frame>> resolve(const std::vector<Address>& addresses) {
   for (const Address& address : addresses) {
     const Key key{address.pc, address.is_return};
     if (!known->emplace(key, std::vector<Frame>{}).second) continue;
-    const Module module = module_of(address.pc);
+    const LoadedLibrary module = library_of(address.pc);
     if (module.path.empty()) continue;
     auto& [keys, offsets] = questions[module.path];
     keys.push_back(key);
