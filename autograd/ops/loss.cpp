@@ -148,7 +148,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyLos
   const Tensor loss =
       fused_rows(rows.contiguous(), target.reshape({target.numel()}).contiguous(), options, total_weight);
   const Tensor shaped = options.reduction == LossReduction::none ? loss.reshape(target.shape()) : loss;
-  return reduced_by_weight(kName, shaped, total_weight, options.reduction).to(logits.dtype());
+  const Tensor result = reduced_by_weight(kName, shaped, total_weight, options.reduction).to(logits.dtype());
+  if (!options.zero_if_all_ignored || options.reduction != LossReduction::mean) return result;
+  return where(gt(total_weight, 0), result, 0.0);
 }
 
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, NllLossOptions options) {

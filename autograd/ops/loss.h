@@ -24,6 +24,7 @@ struct CrossEntropyLossOptions {
   int64_t ignore_index = -100;  // targets of this value count for nothing
   double label_smoothing = 0;   // in [0, 1]: this part of the target is spread over all classes
   LossReduction reduction = LossReduction::mean;
+  bool zero_if_all_ignored = false;  // the mean over no target is 0, not NaN
 };
 
 // -log softmax(logits)[target]. logits [N, C, d1, …] with targets i64 [N, d1, …], or [C] with a 0-d target. For

@@ -8,7 +8,7 @@ bool run_loss(Stream stream, PointwiseOp op, PointwisePass pass, const Pointwise
   using namespace functors;
   switch (op) {
 #define WEFT_FAMILY_loss(op, Functor, arity, rule) \
-  case PointwiseOp::op:                                   \
+  case PointwiseOp::op:                            \
     return run_op<Functor, arity, Rule::rule>(stream, pass, arguments);
 #include "kernels/pointwise/families.h"
 #undef WEFT_FAMILY_loss

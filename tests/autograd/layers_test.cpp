@@ -8,6 +8,7 @@
 #include "autograd/engine.h"
 #include "autograd/functional.h"
 #include "autograd/ops/ops.h"
+#include "tests/support/nightly.h"
 
 namespace weft {
 namespace {
@@ -128,9 +129,10 @@ TEST(CrossEntropy, Errors) {
 
 TEST(Cases, C119_all_targets_ignored) {
   const Tensor target = whole({-1});
-  const auto loss = [&](LossReduction reduction, Values* gradient) {
+  const auto loss = [&](LossReduction reduction, Values* gradient, bool zero_if_all_ignored = false) {
     Tensor x = tensor({1, 2, 3}).reshape({1, 3}).requires_grad_();
     CrossEntropyLossOptions options;
+    options.zero_if_all_ignored = zero_if_all_ignored;
     options.ignore_index = -1;
     options.reduction = reduction;
     const Tensor y = cross_entropy(x, target, options);
@@ -144,6 +146,8 @@ TEST(Cases, C119_all_targets_ignored) {
   EXPECT_EQ(loss(LossReduction::sum, &gradient), 0);
   EXPECT_EQ(gradient, (Values{0, 0, 0}));
   EXPECT_TRUE(std::isnan(loss(LossReduction::mean, &gradient)));
+  EXPECT_EQ(gradient, (Values{0, 0, 0}));
+  EXPECT_EQ(loss(LossReduction::mean, &gradient, /*zero_if_all_ignored=*/true), 0);
   EXPECT_EQ(gradient, (Values{0, 0, 0}));
 }
 
@@ -214,6 +218,32 @@ TEST(Cases, C137_layer_norm_without_bias) {
   const auto first = grad({sum(square(layer_norm(x, {5}, w)))}, {x, w}, {}, {.create_graph = true});
   EXPECT_EQ(first[0].shape(), x.shape());
   EXPECT_EQ(first[1].shape(), w.shape());
+}
+
+// Element counts and offsets beyond 32 bits.
+TEST(Cases, C130_counts_of_64_bits) {
+  constexpr int64_t kSize = int64_t{1} << 31;
+  const Tensor x = empty({2, kSize}, {.dtype = i8, .device = meta_device});
+  EXPECT_EQ(x.numel(), 4294967296);
+  EXPECT_EQ(x.select(0, 1).select(0, kSize - 1).offset(), 4294967295);
+  EXPECT_EQ(x.transpose(0, 1).select(0, kSize - 1).offset(), kSize - 1);
+  // One element seen from afar: kernels count in 64 bits without the memory.
+  EXPECT_EQ(ones({1}, i8).expand({kSize + 1})[kSize].item(), 1);
+  if (!test::nightly()) return;
+  const Tensor large = zeros({2, kSize}, i8);
+  large[1][kSize - 1].fill_(7);
+  EXPECT_EQ(large[1][kSize - 1].item(), 7);
+  EXPECT_EQ(sum(large).item(), 7);
+  EXPECT_EQ(argmax(large).item(), 4294967295);
+}
+
+TEST(Cases, SumsOfManyTermsKeepTheirBound) {
+  const Tensor x = rand({3'000'001}), wide = x.to(f64);
+  const double bound = (38 + 1) * 0x1p-24 * sum(wide).item();
+  EXPECT_LE(std::abs(sum(x).item() - sum(wide).item()), bound);
+  const Tensor columns = x.slice(0, 0, 3'000'000).reshape({100'000, 30});
+  const Tensor off = abs(sum(columns, {0}).to(f64) - sum(columns.to(f64), {0}));
+  EXPECT_LE(max(off).item(), (38 + 1) * 0x1p-24 * 100'000);
 }
 
 TEST(Cases, C136_half_precision_sums_in_f32) {
