@@ -4,35 +4,50 @@
 
 #include "autograd/node.h"
 #include "autograd/ops/common.h"
+#include "autograd/ops/index_common.h"
 #include "autograd/ops/pointwise.h"
 #include "autograd/ops/view.h"
 #include "kernels/table.h"
 #include "tensor/factory.h"
 
 namespace weft {
+
+using detail::check_gather_shapes;
+using detail::checked_index;
+using detail::gather_layout;
+using detail::size_along;
+using detail::step_along;
+using detail::sum_dtype;
+
 namespace {
 
-const IndexKernels& kernels(const Tensor& x, const char* op) { return kernel_table(x.device().type, op).index; }
+const IndexKernels& kernels(const Tensor& x, const char* op) { return detail::index_kernels(x, op); }
 
-// Indices into x as contiguous i64, each checked to be in [0, size) unless on the meta device.
-Tensor checked_index(const char* op, const Tensor& x, const Tensor& index, int64_t size) {
+// As contiguous i64, checked to be in [low, high) unless on the meta device.
+Tensor index_in_range(const char* op, const Tensor& x, const Tensor& index, int64_t low, int64_t high) {
   detail::check_same_device(op, x, index);
   WEFT_CHECK(index.dtype() == i64 || index.dtype() == i32, op, "expected indices of dtype i64 or i32, got {}",
              describe(index));
   const NoGrad guard;
   const Tensor result = index.to(i64).contiguous();
   if (!result.is_meta() && result.numel() > 0)
-    kernels(result, op).check(current_stream(result.device()), op, result.data<int64_t>(), result.numel(), 0, size);
+    kernels(result, op).check(current_stream(result.device()), op, result.data<int64_t>(), result.numel(), low, high);
   return result;
 }
 
-// dtypes that sums over repeated positions are made in.
-DType sum_dtype(DType dtype) {
-  if (dtype == DType::f64) return DType::f64;
-  return is_floating(dtype) ? DType::f32 : DType::i64;
+}  // namespace
+
+Tensor detail::checked_index(const char* op, const Tensor& x, const Tensor& index, int64_t size) {
+  return index_in_range(op, x, index, 0, size);
 }
 
-void check_gather_shapes(const char* op, const Tensor& x, int dim, const Tensor& index) {
+Tensor detail::wrapped_index(const char* op, const Tensor& x, const Tensor& index, int64_t size) {
+  const NoGrad guard;
+  const Tensor at = index_in_range(op, x, index, -size, size);
+  return where(at < 0, at + size, at);
+}
+
+void detail::check_gather_shapes(const char* op, const Tensor& x, int dim, const Tensor& index) {
   WEFT_CHECK(index.dim() == x.dim(), op, "expected an index with {} dimensions, got {} for {}", x.dim(),
              describe(index), describe(x));
   for (int d = 0; d < x.dim(); ++d)
@@ -40,8 +55,7 @@ void check_gather_shapes(const char* op, const Tensor& x, int dim, const Tensor&
                describe(index), describe(x), d);
 }
 
-// Walks the index with both tensors; `indexed` (0 or 2) is the operand whose dimension `dim` the index replaces.
-Layout<3> gather_layout(const Tensor& first, const Tensor& index, const Tensor& last, int dim, int indexed) {
+Layout<3> detail::gather_layout(const Tensor& first, const Tensor& index, const Tensor& last, int dim, int indexed) {
   Layout<3> layout;
   for (int d = 0; d < index.dim(); ++d) {
     std::array<int64_t, 3> step = {first.stride(d), index.stride(d), last.stride(d)};
@@ -52,8 +66,7 @@ Layout<3> gather_layout(const Tensor& first, const Tensor& index, const Tensor& 
   return layout;
 }
 
-int64_t step_along(const Tensor& x, int dim) { return x.dim() ? x.stride(dim) : 0; }
-int64_t size_along(const Tensor& x, int dim) { return x.dim() ? x.size(dim) : 1; }
+namespace {
 
 // The tensor as [outer, size, inner] around a dimension.
 struct Around {
@@ -65,151 +78,42 @@ struct Around {
   }
 };
 
-// dy read back where scatter wrote it (by `writers` alone, if given), and zeros where source was larger than index.
-Tensor gather_for_source(const Tensor& dy, int dim, const Tensor& index, const Shape& source,
-                         const Tensor& writers = {}) {
-  Tensor gradient = gather(dy, dim, index);
-  if (writers.defined()) gradient = gradient * writers.to(dy.dtype());
-  std::vector<int64_t> padding;
-  for (int d = source.size() - 1; d >= 0; --d) {
-    padding.push_back(0);
-    padding.push_back(source[d] - index.size(d));
-  }
-  return index.shape() == source ? gradient : pad(gradient, padding);
-}
-
-Tensor scatter_checked(const char* op, const Tensor& x, int dim, const Tensor& index, const Tensor& source, bool add) {
-  const NoGrad guard;
-  check_gather_shapes(op, x, dim, index);
-  WEFT_CHECK(source.dim() == x.dim(), op, "expected a source with {} dimensions, got {}", x.dim(), describe(source));
-  for (int d = 0; d < x.dim(); ++d)
-    WEFT_CHECK(index.size(d) <= source.size(d), op, "index {} is larger than source {} in dimension {}",
-               describe(index), describe(source), d);
-  const DType compute = add ? sum_dtype(x.dtype()) : x.dtype();
-  const Tensor from = source.to(compute);
-  const Tensor result = empty(x.shape(), {.dtype = compute, .device = x.device()});
-  if (x.is_meta()) return result.to(x.dtype());
-  detail::copy_elements(x, result);
-  if (index.numel() > 0) {
-    const Layout<3> layout = gather_layout(from, index, result, dim, 2);
-    const Stream stream{x.device()};
-    if (add)
-      kernels(x, op).scatter_add(stream, compute, layout, from.data(), index.data<int64_t>(), result.data(),
-                                 step_along(result, dim));
-    else
-      kernels(x, op).scatter(stream, size_of(compute), layout, from.data(), index.data<int64_t>(), result.data(),
-                             step_along(result, dim));
-  }
-  return result.to(x.dtype());
-}
-
-// True for the elements of the index that wrote last to their place: the others' source values were lost.
-Tensor last_writers(const Shape& shape, int dim, const Tensor& index) {
-  const Tensor number = reshape(arange(index.numel(), index.device()), index.shape());
-  const Tensor nobody = zeros(shape, {.dtype = i64, .device = index.device()});
-  return eq(gather(scatter_checked("scatter", nobody, dim, index, number, false), dim, index), number);
-}
-
-// index() with positions only: the indexed dimensions become one, which index_select reads.
-Tensor index_positions(const Tensor& x, const std::vector<Tensor>& indices) {
-  Shape common, order, rest;
-  bool together = true;
-  int first = -1, last = -1;
-  for (size_t i = 0; i < indices.size(); ++i) {
-    if (!indices[i].defined()) continue;
-    const int d = static_cast<int>(i);
-    if (first < 0) first = d;
-    together = together && (last < 0 || last == d - 1);
-    last = d;
-    common = broadcast_shapes(common, indices[i].shape(), "index");
-    order.push_back(d);
-  }
-  if (first < 0) return x;
-  Tensor linear = zeros(Shape{}, {.dtype = i64, .device = x.device()});
-  int64_t joined = 1;
-  for (int64_t d : order) {
-    const int64_t size = x.size(d);
-    const Tensor& given = indices[static_cast<size_t>(d)];
-    WEFT_CHECK(given.dtype() == i64 || given.dtype() == i32, "index",
-               "expected indices of dtype i64, i32 or bool, got {}", describe(given));
-    detail::check_same_device("index", x, given);
-    Tensor at = given.to(i64).contiguous();
-    if (!at.is_meta() && at.numel() > 0) {
-      kernels(at, "index").check(current_stream(at.device()), "index", at.data<int64_t>(), at.numel(), -size, size);
-      at = where(at < 0, at + size, at);
-    }
-    linear = linear * size + at;
-    joined *= size;
-  }
-  for (int d = 0; d < x.dim(); ++d) {
-    if (std::find(order.begin(), order.end(), d) != order.end()) continue;
-    order.push_back(d);
-    rest.push_back(x.size(d));
-  }
-  Shape table = rest;
-  table.insert(0, joined);
-  const Tensor flat_index = reshape(expand(linear, common), {-1});
-  const Tensor rows = index_select(reshape(permute(x, order), table), 0, flat_index);
-  Shape result = common;
-  for (int64_t size : rest) result.push_back(size);
-  const Tensor y = reshape(rows, result);
-  if (!together || first == 0) return y;
-  // The common dimensions move behind the `first` ones that stand before them.
-  Shape back;
-  for (int d = 0; d < first; ++d) back.push_back(common.size() + d);
-  for (int d = 0; d < common.size(); ++d) back.push_back(d);
-  for (int d = common.size() + first; d < y.dim(); ++d) back.push_back(d);
-  return permute(y, back);
+// gather under the name of the op that asks.
+Tensor gather_as(const char* op, const Tensor& x, int d, const Tensor& index) {
+  check_gather_shapes(op, x, d, index);
+  const Tensor at = checked_index(op, x, index, size_along(x, d));
+  const Tensor y = empty(at.shape(), {.dtype = x.dtype(), .device = x.device()});
+  if (!y.is_meta() && y.numel() > 0)
+    kernels(x, op).gather(current_stream(x.device()), size_of(x.dtype()), gather_layout(x, at, y, d, 0), x.data(),
+                          step_along(x, d), at.data<int64_t>(), y.data());
+  return record(op, {x}, y, [d, at, before = x.shape()](Node&, const Gradients& dy) -> Gradients {
+    return {scatter_add(zeros(before, dy[0].options()), d, at, dy[0])};
+  });
 }
 
 }  // namespace
 
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
-  const int d = wrap_dim(dim, x.dim(), "gather");
-  check_gather_shapes("gather", x, d, index);
-  const Tensor at = checked_index("gather", x, index, size_along(x, d));
-  const Tensor y = empty(at.shape(), {.dtype = x.dtype(), .device = x.device()});
-  if (!y.is_meta() && y.numel() > 0)
-    kernels(x, "gather")
-        .gather(current_stream(x.device()), size_of(x.dtype()), gather_layout(x, at, y, d, 0), x.data(),
-                step_along(x, d), at.data<int64_t>(), y.data());
-  return record("gather", {x}, y, [d, at, before = x.shape()](Node&, const Gradients& dy) -> Gradients {
-    return {scatter_add(zeros(before, dy[0].options()), d, at, dy[0])};
-  });
+  return gather_as("gather", x, wrap_dim(dim, x.dim(), "gather"), index);
 }
 
-Tensor take_along_dim(const Tensor& x, const Tensor& index, int64_t dim) { return gather(x, dim, index); }
-
-Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  detail::check_same_kind("scatter", x, source);
-  const int d = wrap_dim(dim, x.dim(), "scatter");
-  const Tensor at = checked_index("scatter", x, index, size_along(x, d));
-  return record("scatter", {x, source}, scatter_checked("scatter", x, d, at, source, false),
-                [d, at, shape = source.shape()](Node& node, const Gradients& dy) -> Gradients {
-                  Gradients result(2);
-                  if (node.needs_input_grad(0)) result[0] = scatter(dy[0], d, at, 0.0);
-                  if (node.needs_input_grad(1))
-                    result[1] = gather_for_source(dy[0], d, at, shape, last_writers(dy[0].shape(), d, at));
-                  return result;
-                });
+Tensor take_along_dim(const Tensor& x, const Tensor& index, int64_t dim) {
+  constexpr const char* op = "take_along_dim";
+  WEFT_CHECK(x.dim() == index.dim(), op, "expected an index with {} dimensions, got {} for {}", x.dim(),
+             describe(index), describe(x));
+  const int d = wrap_dim(dim, x.dim(), op);
+  if (x.dim() == 0) return gather_as(op, x, d, index);
+  // All dimensions but d broadcast.
+  Shape from = x.shape(), at = index.shape();
+  from[d] = at[d] = 1;
+  from = at = broadcast_shapes(from, at, op);
+  from[d] = x.size(d);
+  at[d] = index.size(d);
+  return gather_as(op, expand(x, from), d, expand(index, at));
 }
 
-Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value) {
-  const Tensor one = full({}, value, {.dtype = x.dtype(), .device = x.device()});
-  return scatter(x, dim, index, expand(one, index.shape()));
-}
-
-Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  detail::check_same_kind("scatter_add", x, source);
-  const int d = wrap_dim(dim, x.dim(), "scatter_add");
-  const Tensor at = checked_index("scatter_add", x, index, size_along(x, d));
-  return record("scatter_add", {x, source}, scatter_checked("scatter_add", x, d, at, source, true),
-                [d, at, shape = source.shape()](Node& node, const Gradients& dy) -> Gradients {
-                  Gradients result(2);
-                  result[0] = dy[0];
-                  if (node.needs_input_grad(1)) result[1] = gather_for_source(dy[0], d, at, shape);
-                  return result;
-                });
+Tensor take_along_dim(const Tensor& x, const Tensor& index) {
+  return gather_as("take_along_dim", reshape(x, {-1}), 0, reshape(index, {-1}));
 }
 
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
@@ -265,26 +169,6 @@ Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor
     }
     return result;
   });
-}
-
-Tensor index(const Tensor& x, const std::vector<Tensor>& indices) {
-  // A bool tensor stands for as many indices as it has dimensions.
-  std::vector<Tensor> positions;
-  for (const Tensor& given : indices) {
-    if (!given.defined() || given.dtype() != boolean) {
-      positions.push_back(given);
-      continue;
-    }
-    const int first = static_cast<int>(positions.size());
-    for (int d = 0; d < given.dim(); ++d)
-      WEFT_CHECK(first + d < x.dim() && given.size(d) == x.size(first + d), "index",
-                 "the mask {} does not fit dimensions {} on of {}", describe(given), first, describe(x));
-    const Tensor where_true = nonzero(given);
-    for (int d = 0; d < given.dim(); ++d) positions.push_back(select(where_true, 1, d));
-  }
-  WEFT_CHECK(static_cast<int>(positions.size()) <= x.dim(), "index", "{} indices for {}", positions.size(),
-             describe(x));
-  return index_positions(x, positions);
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {

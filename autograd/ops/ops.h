@@ -22,4 +22,5 @@
 #include "autograd/ops/similarity.h"
 #include "autograd/ops/softmax.h"
 #include "autograd/ops/view.h"
+#include "tensor/distributions.h"
 #include "tensor/factory.h"

@@ -72,6 +72,67 @@ TEST(Index, GatherAndScatterOnOtherLayouts) {
   EXPECT_EQ(gather(ones({3, 0}), 1, zeros({3, 0}, i64)).shape(), (Shape{3, 0}));
 }
 
+TEST(Index, ScatterReduce) {
+  const Tensor source = tensor({1, 2, 3, 4, 5, 6}), at = tensor(std::vector<int64_t>{0, 1, 0, 1, 2, 1});
+  const Tensor x = tensor({1, 2, 3, 4});
+  const auto reduced = [&](const char* reduce, bool include_self) {
+    return scatter_reduce(x, 0, at, source, reduce, include_self).to_vector();
+  };
+  EXPECT_EQ(reduced("sum", true), (Values{5, 14, 8, 4}));
+  EXPECT_EQ(reduced("sum", false), (Values{4, 12, 5, 4}));
+  EXPECT_EQ(reduced("prod", true), (Values{3, 96, 15, 4}));
+  EXPECT_EQ(reduced("prod", false), (Values{3, 48, 5, 4}));
+  EXPECT_EQ(reduced("mean", false), (Values{2, 4, 5, 4}));
+  EXPECT_EQ(reduced("amin", true), (Values{1, 2, 3, 4}));
+  EXPECT_EQ(reduced("amin", false), (Values{1, 2, 5, 4}));
+  EXPECT_EQ(reduced("amax", true), (Values{3, 6, 5, 4}));
+  // Whole numbers: the mean is rounded down.
+  EXPECT_EQ(scatter_reduce(x.to(i32), 0, at, -source.to(i32), "mean", false).to_vector(), (Values{-2, -4, -5, 4}));
+  EXPECT_EQ(scatter_reduce(x.to(i64), 0, at, -source.to(i64), "mean").to_vector(), (Values{-1, -3, -1, 4}));
+  EXPECT_EQ(scatter_reduce(x.to(u8), 0, at, source.to(u8), "amin").to_vector(), (Values{1, 2, 3, 4}));
+}
+
+TEST(Index, ScatterReduceOfExtremes) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor at = tensor(std::vector<int64_t>{0, 0, 1, 1, 1});
+  for (const char* reduce : {"amax", "amin"}) {
+    const Values y = scatter_reduce(tensor({1, 1, 1}), 0, at, tensor({0, nan, 1, 1, 1}), reduce).to_vector();
+    EXPECT_TRUE(std::isnan(y[0])) << reduce;
+    EXPECT_EQ(y[1], 1);
+    // Equal ones share evenly: x's own and three of the source.
+    for (const bool include_self : {true, false}) {
+      const Tensor x = tensor({1, 1, 1}).requires_grad_(), source = tensor({1, 1, 1, 1, 1}).requires_grad_();
+      sum(scatter_reduce(x, 0, at, source, reduce, include_self)).backward();
+      const Values own = x.grad().to_vector(), others = source.grad().to_vector();
+      EXPECT_FLOAT_EQ(own[1], include_self ? 0.25f : 0.0f);
+      EXPECT_FLOAT_EQ(own[2], 1.0f);
+      EXPECT_FLOAT_EQ(others[0], include_self ? 1.0f / 3 : 0.5f);
+      EXPECT_FLOAT_EQ(others[4], include_self ? 0.25f : 1.0f / 3);
+    }
+  }
+}
+
+TEST(Index, ProductsWithZerosHaveExactGradients) {
+  const Tensor x = tensor({2, 3}).requires_grad_(), source = tensor({0, 5, 7, 0, 0}).requires_grad_();
+  sum(scatter_reduce(x, 0, tensor(std::vector<int64_t>{0, 0, 0, 1, 1}), source, "prod")).backward();
+  EXPECT_EQ(x.grad().to_vector(), (Values{0, 0}));
+  EXPECT_EQ(source.grad().to_vector(), (Values{70, 0, 0, 0, 0}));
+}
+
+TEST(Index, WritingSlicesAndPositions) {
+  const Tensor x = zeros({2, 3}), at = tensor(std::vector<int64_t>{1, 0, 1});
+  const Tensor source = tensor({1, 2, 3, 4, 5, 6}).reshape({2, 3});
+  EXPECT_EQ(index_copy(x, 1, at, source).to_vector(), (Values{2, 3, 0, 5, 6, 0}));
+  EXPECT_EQ(index_fill(x, 1, at - 3, 7.0).to_vector(), (Values{7, 7, 0, 7, 7, 0}));
+  const Tensor rows = tensor(std::vector<int64_t>{0, -1, 0});
+  EXPECT_EQ(index_put(x, {rows, at}, tensor({1, 2, 3})).to_vector(), (Values{0, 3, 0, 2, 0, 0}));
+  EXPECT_EQ(index_put(x, {rows, at}, tensor({1, 2, 3}), true).to_vector(), (Values{0, 4, 0, 2, 0, 0}));
+  EXPECT_EQ(index_put(x, {{}, at}, tensor({1, 2, 3}), true).to_vector(), (Values{2, 4, 0, 2, 4, 0}));
+  EXPECT_EQ(index_put(x, {source > 4.0}, tensor({8, 9})).to_vector(), (Values{0, 0, 0, 0, 8, 9}));
+  EXPECT_EQ(masked_scatter(x, tensor({1, 0, 1}).to(boolean), tensor({1, 2, 3, 4, 5})).to_vector(),
+            (Values{1, 0, 2, 3, 0, 4}));
+}
+
 TEST(Index, MasksAndCounts) {
   const Tensor x = tensor({3, 0, -1, 0, 5, 0}).reshape({2, 3});
   EXPECT_EQ(nonzero(x).to_vector(), (Values{0, 0, 0, 2, 1, 1}));

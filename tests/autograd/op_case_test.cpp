@@ -325,6 +325,14 @@ const std::pair<const char*, const char*> kWithoutRow[] = {
     {"check_same_kind", "computes no tensor"},
     {"check_same_device", "computes no tensor"},
     {"statistics_dtype", "computes no tensor"},
+    {"sum_dtype", "computes no tensor"},
+    {"index_kernels", "computes no tensor"},
+    {"gather_layout", "computes no tensor"},
+    {"step_along", "computes no tensor"},
+    {"size_along", "computes no tensor"},
+    {"check_gather_shapes", "computes no tensor"},
+    {"checked_index", "every row with an index runs it"},
+    {"wrapped_index", "the rows of index and index_fill run it"},
 };
 
 // Names of the functions that a header declares at the left margin: return type, name, parenthesis.

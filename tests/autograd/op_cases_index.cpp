@@ -19,15 +19,14 @@ std::vector<OpCase> index_cases() {
     few[static_cast<int>(dim)] = 6;
     rows[static_cast<int>(dim)] = 7;
     const int64_t size = x[static_cast<int>(dim)];
-    cases.push_back(
-        {.name = "gather" + suffix,
-         .covers = {"gather", "take_along_dim"},
-         .inputs = {real(x), index_below(size, few)},
-         .call =
-             [dim](In in) {
-               return std::vector<Tensor>{gather(in[0], dim, in[1]), take_along_dim(in[0], in[1].to(i32), dim)};
-             },
-         .also = {{x, {0, 3, 4}}}});
+    cases.push_back({.name = "gather" + suffix,
+                     .covers = {"gather"},
+                     .inputs = {real(x), index_below(size, few)},
+                     .call =
+                         [dim](In in) {
+                           return std::vector<Tensor>{gather(in[0], dim, in[1]), gather(in[0], dim, in[1].to(i32))};
+                         },
+                     .also = {{x, {0, 3, 4}}}});
     // Positions repeat, so that the order of writing matters.
     cases.push_back({.name = "scatter" + suffix,
                      .covers = {"scatter"},
@@ -75,6 +74,87 @@ std::vector<OpCase> index_cases() {
          return std::vector<Tensor>{index(in[0], {in[1]}), index(in[0], {{}, in[1], in[2]}),
                                     index(in[0], {in[1] - 3, {}, in[2]})};
        }});
+  cases.push_back({.name = "take_along_dim",
+                   .inputs = {real({4, 1, 5}), index_below(5, {1, 3, 2}), index_below(20, {3, 2})},
+                   .call = [](In in) {
+                     return std::vector<Tensor>{take_along_dim(in[0], in[1], 2), take_along_dim(in[0], in[2])};
+                   }});
+  // Positions repeat: the last value counts, or all are added.
+  for (const bool accumulate : {false, true}) {
+    const std::string suffix = accumulate ? "_added" : "";
+    cases.push_back(
+        {.name = "index_put" + suffix,
+         .covers = {"index_put"},
+         .inputs = {real({4, 3, 5}), index_below(3, {2, 2}), index_below(5, {2}), real({2, 3, 5}), real({4, 1, 2})},
+         .call =
+             [accumulate](In in) {
+               return std::vector<Tensor>{index_put(in[0], {in[1]}, in[3], accumulate),
+                                          index_put(in[0], {{}, in[1], in[2]}, in[4], accumulate),
+                                          index_put(in[0], {in[1] - 3, {}, in[2]},
+                                                    select(in[3], 0, 0).slice(0, 0, 2).slice(1, 0, 3), accumulate),
+                                          index_put(in[0], {{}, {}, in[2]}, in[4], accumulate)};
+             },
+         .fixed_sizes = "the values fit what several indices choose together"});
+    cases.push_back({.name = "index_put_by_mask" + suffix,
+                     .covers = {"index_put"},
+                     .inputs = {real({4, 5}), flags({4}), real({5})},
+                     .call = [accumulate](In in) { return index_put(in[0], {in[1]}, in[2], accumulate); },
+                     .no_meta = kCounts});
+  }
+  // Two dimensions; places that nothing is written to, that one and that several elements are written to.
+  for (const char* reduce : {"sum", "prod", "mean", "amax", "amin"}) {
+    for (const bool include_self : {true, false}) {
+      const bool order = reduce[0] == 'a';
+      cases.push_back({.name = std::string("scatter_reduce_") + reduce + (include_self ? "" : "_without_self"),
+                       .covers = {"scatter_reduce"},
+                       .inputs = {order ? distinct({5, 4}) : real({5, 4}), index_below(5, {7, 3}),
+                                  order ? distinct({7, 4}, -2.1, 2.1) : real({7, 4})},
+                       .call =
+                           [reduce, include_self](In in) {
+                             return std::vector<Tensor>{
+                                 scatter_reduce(in[0], 0, in[1], in[2], reduce, include_self),
+                                 scatter_reduce(transpose(in[0], 0, 1), 1, transpose(in[1], 0, 1),
+                                                transpose(in[2], 0, 1), reduce, include_self)};
+                           },
+                       .also = {{{5, 4}, {0, 3}, {7, 4}}, {{5, 4}, {1, 4}, {1, 4}}, {{5, 4}, {300, 2}, {300, 4}}}});
+    }
+  }
+  cases.push_back({.name = "scatter_reduce_of_one_number",
+                   .covers = {"scatter_reduce"},
+                   .inputs = {real({}), index_below(1, {}), real({})},
+                   .call =
+                       [](In in) {
+                         std::vector<Tensor> all;
+                         for (const char* reduce : {"sum", "prod", "mean", "amax", "amin"})
+                           all.push_back(scatter_reduce(in[0], 0, in[1], in[2], reduce));
+                         return all;
+                       },
+                   .fixed_sizes = "there are none"});
+  for (const int64_t dim : {0, 1, 2}) {
+    const std::string suffix = fmt::format("_dim{}", dim);
+    const Shape x = {4, 3, 5};
+    Shape rows = x;
+    rows[static_cast<int>(dim)] = 7;
+    const int64_t size = x[static_cast<int>(dim)];
+    cases.push_back({.name = "index_copy" + suffix,
+                     .covers = {"index_copy"},
+                     .inputs = {real(x), index_below(size, {7}), real(rows)},
+                     .call = [dim](In in) { return index_copy(in[0], dim, in[1], in[2]); }});
+    cases.push_back(
+        {.name = "index_fill" + suffix,
+         .covers = {"index_fill"},
+         .inputs = {real(x), index_below(size, {2}), real({})},
+         .call =
+             [dim](In in) {
+               return std::vector<Tensor>{index_fill(in[0], dim, in[1], 2.5), index_fill(in[0], dim, in[1], in[2])};
+             },
+         .also = {{x, {0}, {}}, {x, {}, {}}}});
+  }
+  cases.push_back({.name = "masked_scatter",
+                   .inputs = {real({4, 5}), flags({4, 5}), real({4, 5})},
+                   .call = [](In in) { return masked_scatter(in[0], in[1], in[2]); },
+                   .also = {{{0, 5}, {5}, {0}}, {{}, {}, {1}}, {{1, 5}, {4, 1}, {20}}, {{700, 5}, {700, 5}, {3500}}},
+                   .fixed_sizes = "the source has as many elements as the mask has places"});
   cases.push_back({.name = "index_by_mask",
                    .covers = {"index"},
                    .inputs = {real({4, 5}), flags({4})},

@@ -271,11 +271,9 @@ const std::vector<WrongCall> kShapes = {
      "rms_norm",
      {"[4]"}},
     {"attention_dims",
-     [] {
-       scaled_dot_product_attention(f({2, 3}), f({2, 3}), f({2, 3}));
-     },
+     [] { scaled_dot_product_attention(f({3}), f({3}), f({3})); },
      "scaled_dot_product_attention",
-     {"[2, 3]"}},
+     {"[3]"}},
     {"attention_heads",
      [] {
        scaled_dot_product_attention(f({1, 3, 4, 8}), f({1, 2, 4, 8}), f({1, 2, 4, 8}));
@@ -644,7 +642,55 @@ const std::vector<WrongCall> kPlaces = {
     {"index_mask_size", [] { index(f({4}), {flags({3})}); }, "index", {"[3]", "[4]"}},
     {"masked_fill_mask", [] { masked_fill(f({4}), flags({3}), 0); }, "masked_fill", {"[3]", "[4]"}},
     {"masked_select_mask", [] { masked_select(f({4}), flags({3})); }, "masked_select", {"[3]", "[4]"}},
-    {"take_along_dim_index", [] { take_along_dim(f({2}), at(2), 0); }, "gather", {"2"}},
+    {"take_along_dim_index", [] { take_along_dim(f({2}), at(2), 0); }, "take_along_dim", {"2"}},
+    {"take_along_dim_sizes",
+     [] {
+       take_along_dim(f({2, 3}), whole({4, 3}), 1);
+     },
+     "take_along_dim",
+     {"[2, 1]", "[4, 1]"}},
+    {"take_along_dim_dims",
+     [] {
+       take_along_dim(f({2, 3}), whole({3}), 1);
+     },
+     "take_along_dim",
+     {"[2, 3]", "[3]"}},
+    {"scatter_reduce_name",
+     [] { scatter_reduce(f({2}), 0, whole({2}), f({2}), "max"); },
+     "scatter_reduce",
+     {"max", "amax"}},
+    {"scatter_reduce_index", [] { scatter_reduce(f({2}), 0, at(2), f({1}), "sum"); }, "scatter_reduce", {"2"}},
+    {"scatter_reduce_source",
+     [] { scatter_reduce(f({4}), 0, whole({3}), f({2}), "prod"); },
+     "scatter_reduce",
+     {"[3]", "[2]"}},
+    {"index_copy_index", [] { index_copy(f({2}), 0, at(-1), f({1})); }, "index_copy", {"-1"}},
+    {"index_copy_source",
+     [] {
+       index_copy(f({4, 2}), 0, whole({3}), f({2, 2}));
+     },
+     "index_copy",
+     {"[3, 2]", "[2, 2]"}},
+    {"index_fill_index", [] { index_fill(f({2}), 0, at(-3), 1); }, "index_fill", {"-3"}},
+    {"index_fill_value", [] { index_fill(f({2}), 0, at(0), f({1})); }, "index_fill", {"[1]"}},
+    {"index_put_index",
+     [] {
+       index_put(f({2, 3}), {at(0), at(3)}, f({}));
+     },
+     "index_put",
+     {"3"}},
+    {"index_put_values",
+     [] {
+       index_put(f({2, 3}), {whole({4})}, f({5, 3}));
+     },
+     "index_put",
+     {"[4, 3]", "[5, 3]"}},
+    {"index_put_mask_size", [] { index_put(f({4}), {flags({3})}, f({})); }, "index_put", {"[3]", "[4]"}},
+    {"masked_scatter_mask", [] { masked_scatter(f({4}), flags({3}), f({4})); }, "masked_scatter", {"[4]", "[3]"}},
+    {"masked_scatter_source",
+     [] { masked_scatter(f({4}), ones({4}, DType::boolean), f({3})); },
+     "masked_scatter",
+     {"4", "3"}},
     {"embedding_index",
      [] {
        embedding(f({10, 4}), at(10));
@@ -741,6 +787,15 @@ const std::vector<WrongCall> kTypes = {
     {"scatter_index_type", [] { scatter(f({2}), 0, f({2}), f({2})); }, "scatter", {"f32"}},
     {"scatter_dtypes", [] { scatter(f({2}), 0, whole({2}), f({2}).to(f64)); }, "scatter", {"f64"}},
     {"index_select_type", [] { index_select(f({2}), 0, f({1})); }, "index_select", {"f32"}},
+    {"scatter_reduce_dtypes",
+     [] { scatter_reduce(f({2}), 0, whole({2}), whole({2}), "sum"); },
+     "scatter_reduce",
+     {"f32", "i64"}},
+    {"index_copy_dtypes", [] { index_copy(f({2}), 0, at(0), whole({1})); }, "index_copy", {"i64"}},
+    {"index_put_dtypes", [] { index_put(f({2}), {at(0)}, whole({1})); }, "index_put", {"i64"}},
+    {"index_put_type", [] { index_put(f({2}), {f({1})}, f({1})); }, "index_put", {"f32"}},
+    {"index_fill_type", [] { index_fill(f({2}), 0, f({1}), 1); }, "index_fill", {"f32"}},
+    {"masked_scatter_type", [] { masked_scatter(f({2}), f({2}), f({2})); }, "masked_scatter", {"bool", "f32"}},
     {"index_type", [] { index(f({2}), {f({1})}); }, "index", {"f32"}},
     {"embedding_index_type",
      [] {
