@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <regex>
 #include <typeinfo>
 #include <unordered_set>
 
@@ -116,8 +115,18 @@ std::string ModuleBase::type_name() const {
   const std::unique_ptr<char, void (*)(void*)> text(
       abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status), std::free);
   if (status != 0) return typeid(*this).name();
-  static const std::regex unnamed(R"(\(anonymous namespace\)::)"), scope(R"([^<>, ]*::)");
-  return std::regex_replace(std::regex_replace(text.get(), unnamed, ""), scope, "");
+  // Without the scopes: what stands before "::", back to the bracket, comma or space in front.
+  std::string name;
+  for (const char* at = text.get(); *at != '\0'; ++at) {
+    if (at[0] != ':' || at[1] != ':') {
+      name += *at;
+      continue;
+    }
+    const size_t begin = name.ends_with("(anonymous namespace)") ? name.size() - 21 : name.find_last_of("<>, ") + 1;
+    name.erase(begin);
+    ++at;
+  }
+  return name;
 }
 
 std::vector<Tensor> ModuleBase::parameters() const {

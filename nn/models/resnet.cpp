@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <regex>
+#include <algorithm>
 
 #include "autograd/ops/ops.h"
 #include "nn/init.h"
@@ -34,23 +34,40 @@ Conv2dOptions convolution(int64_t in, int64_t out, int64_t kernel, int64_t strid
           .bias = false};
 }
 
-// The name of a ResNetForImageClassification's parameter in this class.
+std::vector<std::string> split_at_dots(const std::string& name) {
+  std::vector<std::string> parts(1);
+  for (const char c : name)
+    if (c == '.')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
+}
+bool is_unit(const std::string& text) { return text == "convolution" || text == "normalization"; }
+
+// The name of a ResNetForImageClassification's parameter in this class; another name as it is.
 std::string translated(const std::string& name) {
-  static const std::regex stem(R"(resnet\.embedder\.embedder\.(convolution|normalization)\.(.*))");
-  static const std::regex shortcut(
-      R"(resnet\.encoder\.stages\.(\d+)\.layers\.(\d+)\.shortcut\.(convolution|normalization)\.(.*))");
-  static const std::regex inner(
-      R"(resnet\.encoder\.stages\.(\d+)\.layers\.(\d+)\.layer\.(\d+)\.(convolution|normalization)\.(.*))");
-  static const std::regex head(R"(classifier\.1\.(.*))");
-  std::smatch part;
-  if (std::regex_match(name, part, stem)) return (part[1] == "convolution" ? "conv1." : "bn1.") + part[2].str();
-  if (std::regex_match(name, part, shortcut))
-    return fmt::format("layer{}.{}.downsample.{}.{}", std::stoi(part[1]) + 1, part[2].str(),
-                       part[3] == "convolution" ? 0 : 1, part[4].str());
-  if (std::regex_match(name, part, inner))
-    return fmt::format("layer{}.{}.{}{}.{}", std::stoi(part[1]) + 1, part[2].str(),
-                       part[4] == "convolution" ? "conv" : "bn", std::stoi(part[3]) + 1, part[5].str());
-  if (std::regex_match(name, part, head)) return "fc." + part[1].str();
+  const std::vector<std::string> part = split_at_dots(name);
+  const auto starts_with = [&](const std::vector<std::string>& words) {
+    return part.size() > words.size() && std::equal(words.begin(), words.end(), part.begin());
+  };
+  if (starts_with({"classifier", "1"}) && part.size() == 3) return "fc." + part[2];
+  // resnet.embedder.embedder.UNIT.x
+  if (starts_with({"resnet", "embedder", "embedder"}) && part.size() == 5 && is_unit(part[3]))
+    return (part[3] == "convolution" ? "conv1." : "bn1.") + part[4];
+  // resnet.encoder.stages.STAGE.layers.BLOCK, then shortcut.UNIT.x or layer.NUMBER.UNIT.x
+  if (!starts_with({"resnet", "encoder", "stages"}) || part.size() < 9 || !is_number(part[3]) || part[4] != "layers" ||
+      !is_number(part[5]))
+    return name;
+  const std::string block = fmt::format("layer{}.{}", std::stoi(part[3]) + 1, part[5]);
+  if (part[6] == "shortcut" && part.size() == 9 && is_unit(part[7]))
+    return fmt::format("{}.downsample.{}.{}", block, part[7] == "convolution" ? 0 : 1, part[8]);
+  if (part[6] == "layer" && part.size() == 10 && is_number(part[7]) && is_unit(part[8]))
+    return fmt::format("{}.{}{}.{}", block, part[8] == "convolution" ? "conv" : "bn", std::stoi(part[7]) + 1, part[9]);
   return name;
 }
 
